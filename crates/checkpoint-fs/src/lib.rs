@@ -1,0 +1,52 @@
+//! Storage for checkpoints: one small object-safe trait, a backend per scheme.
+//!
+//! ```
+//! # async fn example() -> checkpoint_fs::Result<()> {
+//! use checkpoint_fs::{ObjectPath, StorageOptions, WriteMode, WriteOptions, WriteOutcome};
+//!
+//! let storage = checkpoint_fs::open_dir("memory://demo/jobs", &StorageOptions::new()).await?;
+//! let path = ObjectPath::parse("run-1/lease.json")?;
+//! let create = WriteOptions::new().mode(WriteMode::IfAbsent);
+//! match storage.write(&path, "mine".into(), create).await? {
+//!     WriteOutcome::Done(_) => println!("created"),
+//!     WriteOutcome::AlreadyExists => println!("somebody was first"),
+//!     WriteOutcome::Unknown(error) => println!("nobody can say: {error}"),
+//! }
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+//!
+//! # What it promises
+//! - A write is whole, durable and atomic when it says so; a conditional write is *done*, *already there*
+//!   or *unknown*, and a lost reply is settled by a token that only that write carried.
+//! - Listings are asked afresh, every time. There is no rename that is secretly a copy and a delete.
+//! - What a store cannot do, its [`Capabilities`] say, and the call refuses.
+//!
+//! # What it is not
+//! A general file system: no seeking writers, no permissions, no directories on object stores.
+
+mod backend;
+mod capability;
+mod error;
+mod guard;
+mod location;
+mod options;
+mod path;
+mod registry;
+mod storage;
+
+pub use backend::memory::MemoryStorage;
+pub use backend::posix::PosixStorage;
+pub use capability::Capabilities;
+pub use error::{Error, ErrorKind, Result, Retry};
+pub use guard::Guard;
+pub use location::Location;
+pub use options::{Environment, KwArgs, StorageOptions};
+pub use path::ObjectPath;
+pub use registry::{OpenContext, Registry, Scheme, open, open_dir};
+pub use storage::{
+    CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
+    ReadResult, RenameOptions, StatOptions, Storage, StorageExt, StorageRef, StorageWriter, WriteMode, WriteOptions,
+    WriteOutcome,
+};

@@ -1,0 +1,200 @@
+//! URLs of storages: `scheme://authority/path`, and plain paths of this machine.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::path::ObjectPath;
+
+/// Where a storage or an object is. Made by [`Location::parse`].
+///
+/// Nothing is percent-decoded and `?` and `#` are plain characters, as in fsspec: what is written is the
+/// key. A trailing `/` is dropped.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Location {
+    scheme: String,
+    authority: String,
+    path: ObjectPath,
+}
+
+impl Location {
+    /// Parses a URL or a plain path. Plain and `file://` paths become absolute.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for an empty URL, a missing bucket, user
+    /// information before `@` (it is not repeated in the message), or a path with `//`, `.` or `..`.
+    pub fn parse(url: &str) -> Result<Self> {
+        if url.is_empty() {
+            return Err(Error::invalid_config("the URL is empty")
+                .with_hint("give a path such as ./out, or a URL such as s3://bucket/prefix"));
+        }
+        let Some((scheme, rest)) = split_scheme(url) else {
+            return Self::local(Path::new(url), url);
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        if scheme == "file" || scheme == "local" {
+            let path = rest.strip_prefix("localhost/").map_or_else(|| rest.to_owned(), |r| format!("/{r}"));
+            if !path.starts_with('/') {
+                return Err(Error::invalid_config(format!("a file URL names a host or a relative path: url={url:?}"))
+                    .with_hint("write file:///abs/path, or the plain path"));
+            }
+            return Self::local(Path::new(&path), url);
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.contains('@') {
+            return Err(Error::invalid_config(format!("the {scheme} URL holds user information before '@'"))
+                .with_hint("credentials go into storage options or the environment, never into the URL"));
+        }
+        if authority.is_empty() && scheme != "memory" {
+            return Err(Error::invalid_config(format!("the URL names no bucket: url={url:?}"))
+                .with_hint(format!("write {scheme}://bucket/path")));
+        }
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let path = ObjectPath::parse(path).map_err(|e| e.with_url(url))?;
+        Ok(Self { scheme, authority: authority.to_owned(), path })
+    }
+
+    fn local(path: &Path, shown: &str) -> Result<Self> {
+        let absolute = std::path::absolute(path)
+            .map_err(|e| Error::invalid_config("the path cannot be made absolute").with_url(shown).with_source(e))?;
+        let absolute = resolve_parents(&absolute).map_err(|e| {
+            Error::invalid_config("the path holds `..` and cannot be resolved").with_url(shown).with_source(e)
+        })?;
+        let text = absolute
+            .to_str()
+            .ok_or_else(|| Error::invalid_config("the path is not valid UTF-8").with_url(absolute.to_string_lossy()))?;
+        let segments: Vec<&str> = text.split('/').filter(|s| !s.is_empty()).collect();
+        let path = ObjectPath::parse(segments.join("/")).map_err(|e| e.with_url(shown))?;
+        Ok(Self { scheme: "file".to_owned(), authority: String::new(), path })
+    }
+
+    /// A location from its parts; for schemes that are registered from outside.
+    pub fn from_parts(scheme: impl Into<String>, authority: impl Into<String>, path: ObjectPath) -> Self {
+        Self { scheme: scheme.into(), authority: authority.into(), path }
+    }
+
+    /// The scheme in lower case; `file` for plain paths.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// The bucket, container or volume part; empty for `file`.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The path below the authority (below `/` for `file`).
+    pub fn path(&self) -> &ObjectPath {
+        &self.path
+    }
+
+    /// The absolute path of a `file` location.
+    pub fn local_path(&self) -> Option<PathBuf> {
+        (self.scheme == "file").then(|| PathBuf::from(format!("/{}", self.path)))
+    }
+
+    /// The location one level up, and the last segment; `None` at the root.
+    pub fn split_last(&self) -> Option<(Location, ObjectPath)> {
+        let parent = self.path.parent()?;
+        let name = ObjectPath::parse(self.path.name()).ok()?;
+        Some((Self { path: parent, ..self.clone() }, name))
+    }
+
+    /// This location with more segments.
+    ///
+    /// # Errors
+    /// As [`ObjectPath::parse`].
+    pub fn join(&self, child: &str) -> Result<Self> {
+        Ok(Self { path: self.path.join(child)?, ..self.clone() })
+    }
+
+    /// Whether `other` is this location or lies inside it.
+    pub fn contains(&self, other: &Location) -> bool {
+        self.scheme == other.scheme
+            && self.authority == other.authority
+            && other.path.strip_prefix(&self.path).is_some()
+    }
+
+    /// The path as Ray and pyarrow know it, without the scheme: `/abs/path`, or `bucket/key`.
+    pub fn without_scheme(&self) -> String {
+        match (self.scheme == "file", self.path.is_root()) {
+            (true, _) => format!("/{}", self.path),
+            (false, true) => self.authority.clone(),
+            (false, false) => format!("{}/{}", self.authority, self.path),
+        }
+    }
+}
+
+/// Splits `scheme://rest`; a scheme is letters, digits, `+`, `-`, `.` after a first letter.
+fn split_scheme(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let mut chars = scheme.chars();
+    let first = chars.next()?;
+    (first.is_ascii_alphabetic() && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
+        .then_some((scheme, rest))
+}
+
+/// Resolves `..` as the kernel would: what comes before it must exist.
+fn resolve_parents(path: &Path) -> std::io::Result<PathBuf> {
+    let components: Vec<Component<'_>> = path.components().collect();
+    let Some(last) = components.iter().rposition(|c| *c == Component::ParentDir) else {
+        return Ok(path.to_owned());
+    };
+    let head: PathBuf = components[..=last].iter().collect();
+    Ok(components[last + 1..].iter().fold(std::fs::canonicalize(head)?, |p, c| p.join(c)))
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.scheme == "file", self.path.is_root()) {
+            (true, _) => write!(f, "/{}", self.path),
+            (false, true) => write!(f, "{}://{}", self.scheme, self.authority),
+            (false, false) => write!(f, "{}://{}/{}", self.scheme, self.authority, self.path),
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_as_written() {
+        let l = Location::parse("s3://bkt/a b/c%20d?x#y/").expect("valid");
+        assert_eq!((l.scheme(), l.authority(), l.path().as_str()), ("s3", "bkt", "a b/c%20d?x#y"));
+        assert_eq!(l.to_string(), "s3://bkt/a b/c%20d?x#y");
+        assert_eq!(l.without_scheme(), "bkt/a b/c%20d?x#y");
+    }
+
+    #[test]
+    fn plain_and_file_paths_are_absolute() {
+        assert_eq!(Location::parse("/a//b/").expect("valid").to_string(), "/a/b");
+        assert_eq!(Location::parse("file:///a/b").expect("valid").to_string(), "/a/b");
+        let cwd = std::env::current_dir().expect("has one");
+        assert_eq!(Location::parse("./x").expect("valid").local_path(), Some(cwd.join("x")));
+        assert_eq!(Location::parse("/tmp/../a").expect("valid").to_string(), "/a");
+    }
+
+    #[test]
+    fn refuses_what_is_ambiguous_and_never_repeats_credentials() {
+        for bad in ["", "s3://", "s3:///key", "s3://b/a//b", "s3://b/../c", "file://host/x"] {
+            assert!(Location::parse(bad).is_err(), "{bad}");
+        }
+        let error = Location::parse("s3://AKID:hunter2@bkt/x").expect_err("refused");
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn containment_respects_segments() {
+        let dir = Location::parse("s3://b/a").expect("valid");
+        assert!(dir.contains(&Location::parse("s3://b/a/x").expect("valid")));
+        assert!(dir.contains(&dir));
+        assert!(!dir.contains(&Location::parse("s3://b/ab").expect("valid")));
+    }
+}

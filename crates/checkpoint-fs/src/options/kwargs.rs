@@ -1,0 +1,177 @@
+//! Reading one protocol's keywords: typed, each key read once, unknown ones named.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// The keywords of one protocol while they are being read. Call [`KwArgs::finish`] at the end: what was
+/// never asked for is unknown, and an error.
+#[derive(Debug)]
+pub struct KwArgs<'a> {
+    protocol: &'a str,
+    prefix: String,
+    map: Option<&'a Map<String, Value>>,
+    known: BTreeSet<&'static str>,
+    problems: Vec<String>,
+}
+
+impl<'a> KwArgs<'a> {
+    /// Starts reading.
+    pub fn new(protocol: &'a str, map: Option<&'a Map<String, Value>>) -> Self {
+        Self { protocol, prefix: String::new(), map, known: BTreeSet::new(), problems: Vec::new() }
+    }
+
+    fn raw(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.known.insert(key);
+        self.map.and_then(|m| m.get(key)).filter(|v| !v.is_null())
+    }
+
+    fn wrong(&mut self, key: &str, wanted: &str) {
+        self.problems.push(format!("{}{key} must be {wanted}", self.prefix));
+    }
+
+    /// A text. Numbers and booleans keep their JSON text, since an all-digit key is still a key.
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
+        match self.raw(key)? {
+            Value::String(s) => Some(s.clone()),
+            Value::Number(n) => Some(n.to_string()),
+            Value::Bool(b) => Some(b.to_string()),
+            _ => {
+                self.wrong(key, "text");
+                None
+            }
+        }
+    }
+
+    /// A truth value; the words `true` and `false` in any case count too.
+    pub fn flag(&mut self, key: &'static str) -> Option<bool> {
+        match self.raw(key)? {
+            Value::Bool(b) => Some(*b),
+            Value::String(s) if s.eq_ignore_ascii_case("true") => Some(true),
+            Value::String(s) if s.eq_ignore_ascii_case("false") => Some(false),
+            _ => {
+                self.wrong(key, "true or false");
+                None
+            }
+        }
+    }
+
+    /// A whole number of at least `min`.
+    pub fn count(&mut self, key: &'static str, min: u64) -> Option<u64> {
+        let value = self.raw(key)?;
+        let number = value.as_u64().or_else(|| value.as_str().and_then(|s| s.parse().ok()));
+        match number {
+            Some(n) if n >= min => Some(n),
+            _ => {
+                self.wrong(key, &format!("a whole number of at least {min}"));
+                None
+            }
+        }
+    }
+
+    /// A duration in seconds, whole or fractional, above zero.
+    pub fn seconds(&mut self, key: &'static str) -> Option<Duration> {
+        let value = self.raw(key)?;
+        let number = value.as_f64().or_else(|| value.as_str().and_then(|s| s.parse().ok()));
+        match number.and_then(|n| Duration::try_from_secs_f64(n).ok()).filter(|d| !d.is_zero()) {
+            Some(d) => Some(d),
+            None => {
+                self.wrong(key, "a number of seconds above zero");
+                None
+            }
+        }
+    }
+
+    /// Keywords that are accepted and do nothing here, with a debug line.
+    pub fn ignored(&mut self, keys: &[&'static str], why: &str) {
+        for key in keys {
+            if self.raw(key).is_some() {
+                tracing::debug!(protocol = self.protocol, option = key, why, "option ignored");
+            }
+        }
+    }
+
+    /// A nested object, read by the closure with its own known keys.
+    pub fn nested<R>(&mut self, key: &'static str, read: impl FnOnce(&mut KwArgs<'a>) -> R) -> R {
+        let map = match self.raw(key) {
+            Some(Value::Object(map)) => Some(map),
+            Some(_) => {
+                self.wrong(key, "an object");
+                None
+            }
+            None => None,
+        };
+        let mut inner = KwArgs::new(self.protocol, map);
+        inner.prefix = format!("{}{key}.", self.prefix);
+        let result = read(&mut inner);
+        inner.note_unknown();
+        self.problems.append(&mut inner.problems);
+        result
+    }
+
+    fn note_unknown(&mut self) {
+        let Some(map) = self.map else { return };
+        for key in map.keys().filter(|k| !self.known.contains(k.as_str())) {
+            let near = nearest(key, self.known.iter().copied());
+            let near = near.map(|n| format!(", did you mean `{n}`?")).unwrap_or_default();
+            self.problems.push(format!("{}{key} is not an option of `{}`{near}", self.prefix, self.protocol));
+        }
+    }
+
+    /// Adds a problem found by the caller's own checks.
+    pub fn problem(&mut self, text: impl Into<String>) {
+        self.problems.push(text.into());
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem, values left out.
+    pub fn finish(mut self) -> Result<()> {
+        self.note_unknown();
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid_config(format!("storage options of `{}`: {}", self.protocol, self.problems.join("; "))))
+    }
+}
+
+/// The known name that is nearest to what was written, when it is near at all.
+pub(crate) fn nearest<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    known
+        .map(|name| (strsim::jaro_winkler(&written.to_lowercase(), name), name))
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_reported_once_and_no_value_is_shown() {
+        let value = serde_json::json!({"secert": "hunter2", "anon": "maybe", "client_kwargs": {"region": "x"}});
+        let mut kw = KwArgs::new("s3", value.as_object());
+        kw.text("secret");
+        kw.flag("anon");
+        kw.nested("client_kwargs", |inner| inner.text("region_name"));
+        let text = kw.finish().expect_err("has problems").to_string();
+        assert!(text.contains("did you mean `secret`"), "{text}");
+        assert!(text.contains("anon must be true or false"), "{text}");
+        assert!(text.contains("client_kwargs.region is not an option"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn an_all_digit_secret_keeps_its_text() {
+        let value = serde_json::json!({"secret": 12345, "key": "000123"});
+        let mut kw = KwArgs::new("s3", value.as_object());
+        assert_eq!(kw.text("secret").as_deref(), Some("12345"));
+        assert_eq!(kw.text("key").as_deref(), Some("000123"));
+        kw.finish().expect("no problems");
+    }
+}

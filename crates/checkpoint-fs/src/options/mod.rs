@@ -1,0 +1,114 @@
+//! Storage options: `{"<protocol>": {keyword: value}}`, the shape that fsspec users write.
+
+mod kwargs;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+pub use self::kwargs::KwArgs;
+pub(crate) use self::kwargs::nearest;
+use crate::error::{Error, Result};
+
+/// Options for every protocol, as given by the user. Plain data: opening a location reads its own entry.
+///
+/// `Debug` shows protocols and keywords, never values.
+#[derive(Clone, Default, PartialEq)]
+pub struct StorageOptions(BTreeMap<String, Map<String, Value>>);
+
+impl StorageOptions {
+    /// No options: everything comes from the environment and the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Parses a JSON object of objects. Values are not repeated in errors.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) when it is not that shape.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(text).map_err(|e| {
+            Error::invalid_config(format!("storage options are not JSON: line {} column {}", e.line(), e.column()))
+                .with_hint(SHAPE)
+        })?;
+        Self::from_value(value)
+    }
+
+    /// From a parsed JSON value.
+    ///
+    /// # Errors
+    /// As [`StorageOptions::from_json`].
+    pub fn from_value(value: Value) -> Result<Self> {
+        let Value::Object(protocols) = value else {
+            return Err(Error::invalid_config("storage options are not a JSON object").with_hint(SHAPE));
+        };
+        let mut options = Self::new();
+        for (protocol, kwargs) in protocols {
+            let Value::Object(kwargs) = kwargs else {
+                return Err(Error::invalid_config(format!(
+                    "storage options of a protocol are not an object: protocol={protocol}"
+                ))
+                .with_hint(SHAPE));
+            };
+            options.0.insert(protocol, kwargs);
+        }
+        Ok(options)
+    }
+
+    /// Adds or replaces the options of one protocol.
+    #[must_use]
+    pub fn with(mut self, protocol: impl Into<String>, kwargs: Map<String, Value>) -> Self {
+        self.0.insert(protocol.into(), kwargs);
+        self
+    }
+
+    /// The options of the first of these protocol names that has any.
+    pub fn get(&self, names: &[&str]) -> Option<&Map<String, Value>> {
+        names.iter().find_map(|name| self.0.get(*name))
+    }
+
+    /// The protocols that have options.
+    pub fn protocols(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+const SHAPE: &str =
+    r#"write {"<protocol>": {"<option>": <value>}}, for example {"s3": {"endpoint_url": "http://127.0.0.1:9000"}}"#;
+
+impl fmt::Debug for StorageOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: BTreeMap<&str, Vec<&str>> =
+            self.0.iter().map(|(p, kw)| (p.as_str(), kw.keys().map(String::as_str).collect())).collect();
+        f.debug_tuple("StorageOptions").field(&shown).finish()
+    }
+}
+
+/// Environment variables as a value, so that nothing below reads process state and tests need none.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// The variables of this process. Those that are not UTF-8 are left out.
+    pub fn from_process() -> Self {
+        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
+    }
+
+    /// A variable, when it is set and not empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|v| !v.is_empty())
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len())
+    }
+}

@@ -1,0 +1,158 @@
+//! The table of schemes: which backend opens which URL. An engine can add its own.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::options::{Environment, StorageOptions};
+use crate::path::ObjectPath;
+use crate::storage::StorageRef;
+
+/// What a scheme needs to open a location: the user's options and the environment.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenContext {
+    /// Options of all protocols.
+    pub options: StorageOptions,
+    /// Environment variables.
+    pub environment: Environment,
+}
+
+/// A backend, as the registry knows it.
+#[async_trait]
+pub trait Scheme: Debug + Send + Sync {
+    /// The schemes that this opens, in lower case; the first is the name of its options.
+    fn names(&self) -> &'static [&'static str];
+
+    /// Checks this protocol's options without opening anything.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig), as opening would give.
+    fn check_options(&self, context: &OpenContext) -> Result<()>;
+
+    /// Opens a storage rooted at the location, taken as a directory. It need not exist.
+    async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef>;
+}
+
+/// Schemes by name, with the environment they read. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    schemes: BTreeMap<&'static str, Arc<dyn Scheme>>,
+    environment: Environment,
+}
+
+impl Registry {
+    /// No schemes at all.
+    pub fn empty(environment: Environment) -> Self {
+        Self { schemes: BTreeMap::new(), environment }
+    }
+
+    /// All schemes compiled into this crate, with the variables of this process.
+    pub fn from_process() -> Self {
+        Self::with_environment(Environment::from_process())
+    }
+
+    /// All schemes compiled into this crate, with the given variables.
+    pub fn with_environment(environment: Environment) -> Self {
+        let mut registry = Self::empty(environment);
+        for scheme in crate::backend::all() {
+            registry.register(scheme);
+        }
+        registry
+    }
+
+    /// Adds a scheme; a name that is already there goes to the newcomer.
+    pub fn register(&mut self, scheme: Arc<dyn Scheme>) {
+        for name in scheme.names() {
+            self.schemes.insert(name, Arc::clone(&scheme));
+        }
+    }
+
+    /// The names of all schemes, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.schemes.keys().copied()
+    }
+
+    fn scheme(&self, name: &str) -> Result<&Arc<dyn Scheme>> {
+        if let Some(scheme) = self.schemes.get(name) {
+            return Ok(scheme);
+        }
+        let known: Vec<&str> = self.names().collect();
+        let error = Error::unsupported(format!("no backend for the scheme `{name}`"));
+        Err(match crate::options::nearest(name, self.names()) {
+            Some(near) => error.with_hint(format!("did you mean {near}://? known schemes: {}", known.join(", "))),
+            None => error.with_hint(format!("known schemes: {}, and plain paths", known.join(", "))),
+        })
+    }
+
+    /// Opens a directory (or prefix): the storage is rooted there. It need not exist.
+    ///
+    /// # Errors
+    /// `InvalidConfig` for the URL or options, `Unsupported` for an unknown scheme, and what the backend
+    /// meets when it connects.
+    pub async fn open_dir(&self, url: &str, options: &StorageOptions) -> Result<StorageRef> {
+        self.open_location(&Location::parse(url)?, options).await
+    }
+
+    /// Opens the parent directory of an object, and gives the object's path in it.
+    ///
+    /// # Errors
+    /// As [`Registry::open_dir`].
+    pub async fn open(&self, url: &str, options: &StorageOptions) -> Result<(StorageRef, ObjectPath)> {
+        let location = Location::parse(url)?;
+        match location.split_last() {
+            Some((parent, name)) => Ok((self.open_location(&parent, options).await?, name)),
+            None => Ok((self.open_location(&location, options).await?, ObjectPath::root())),
+        }
+    }
+
+    /// Opens a parsed location as a directory.
+    ///
+    /// # Errors
+    /// As [`Registry::open_dir`].
+    pub async fn open_location(&self, location: &Location, options: &StorageOptions) -> Result<StorageRef> {
+        let scheme = self.scheme(location.scheme())?;
+        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
+        self.check_options(options)?;
+        scheme.open(location, &context).await
+    }
+
+    /// Checks that every protocol that has options is known and that its options are valid.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that names the protocol and the problem.
+    pub fn check_options(&self, options: &StorageOptions) -> Result<()> {
+        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
+        for protocol in options.protocols() {
+            let Some(scheme) = self.schemes.get(protocol) else {
+                let near = crate::options::nearest(protocol, self.names());
+                let near = near.map(|n| format!(", did you mean `{n}`?")).unwrap_or_default();
+                return Err(Error::invalid_config(format!(
+                    "storage options name an unknown protocol `{protocol}`{near}"
+                )));
+            };
+            scheme.check_options(&context)?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens a directory with all built-in schemes and this process's environment.
+///
+/// # Errors
+/// As [`Registry::open_dir`].
+pub async fn open_dir(url: &str, options: &StorageOptions) -> Result<StorageRef> {
+    Registry::from_process().open_dir(url, options).await
+}
+
+/// Opens the parent of an object with all built-in schemes and this process's environment.
+///
+/// # Errors
+/// As [`Registry::open_dir`].
+pub async fn open(url: &str, options: &StorageOptions) -> Result<(StorageRef, ObjectPath)> {
+    Registry::from_process().open(url, options).await
+}
