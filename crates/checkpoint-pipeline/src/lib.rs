@@ -1,1 +1,7 @@
-//! placeholder
+//! Read, filter, transform, write: a thin resumable pipeline over `checkpoint-store`.
+
+mod error;
+mod format;
+
+pub use error::{Error, ErrorKind, Result};
+pub use format::Format;
