@@ -37,7 +37,7 @@ mod registry;
 mod storage;
 
 pub use backend::memory::MemoryStorage;
-pub use backend::posix::PosixStorage;
+pub use backend::posix::{PosixOptions, PosixStorage};
 pub use capability::Capabilities;
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use guard::Guard;

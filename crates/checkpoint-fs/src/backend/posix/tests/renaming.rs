@@ -1,0 +1,73 @@
+use super::*;
+
+#[tokio::test]
+async fn a_rename_moves_replaces_or_refuses() {
+    for placer in [Placer::default, Placer::by_link] {
+        let (dir, storage) = scratch_with(placer());
+        for (at, text) in [("a", "a"), ("b", "b"), ("d/c", "c")] {
+            put(&storage, at, text).await;
+        }
+        let create = RenameOptions::new().mode(WriteMode::IfAbsent);
+        let outcome = storage.rename(&path("a"), &path("b"), create.clone()).await.expect("answers");
+        assert!(matches!(outcome, WriteOutcome::AlreadyExists), "{outcome:?}");
+        let outcome = storage.rename(&path("a"), &path("new/e"), create.clone()).await.expect("answers");
+        assert!(matches!(outcome, WriteOutcome::Done(ref meta) if meta.size == 1), "{outcome:?}");
+        let outcome = storage.rename(&path("b"), &path("d/c"), RenameOptions::new()).await.expect("answers");
+        assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+        assert_eq!(on_disk(&dir.path().join("root")), ["d", "d/c", "new", "new/e"]);
+        assert_eq!(get(&storage, "d/c").await.expect("there"), "b");
+        for missing in ["a", "d", "none/below", ""] {
+            let error = storage.rename(&path(missing), &path("x"), create.clone()).await.expect_err("no object");
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{missing}");
+        }
+        for mode in [WriteMode::Overwrite, WriteMode::IfAbsent] {
+            let options = RenameOptions::new().mode(mode);
+            let error = storage.rename(&path("d/c"), &path("new"), options).await.expect_err("a directory is there");
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_names_of_one_file_end_as_one() {
+    let (dir, storage) = scratch();
+    put(&storage, "from", "1").await;
+    let root = dir.path().join("root");
+    std::fs::hard_link(root.join("from"), root.join("to")).expect("links");
+    let outcome = storage.rename(&path("from"), &path("to"), RenameOptions::new()).await.expect("answers");
+    assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+    assert_eq!(on_disk(&root), ["to"]);
+    let outcome = storage.rename(&path("to"), &path("to"), RenameOptions::new()).await.expect("answers");
+    assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+    std::os::unix::fs::symlink(".", root.join("here")).expect("links");
+    let outcome = storage.rename(&path("to"), &path("here/to"), RenameOptions::new()).await.expect("answers");
+    assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+    assert_eq!(get(&storage, "to").await.expect("never lost"), "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_renames_to_one_name_exactly_one_wins() {
+    for placer in [Placer::default, Placer::by_link] {
+        let (dir, storage) = scratch_with(placer());
+        let storage = Arc::new(storage);
+        for racer in 0..16 {
+            let at = path(&format!("from-{racer}"));
+            let wrote = storage.write(&at, Bytes::from(racer.to_string()), WriteOptions::new()).await;
+            assert!(matches!(wrote, Ok(WriteOutcome::Done(_))));
+        }
+        let racers = (0..16).map(|racer| {
+            let storage = Arc::clone(&storage);
+            tokio::spawn(async move {
+                let options = RenameOptions::new().mode(WriteMode::IfAbsent);
+                let answer = storage.rename(&path(&format!("from-{racer}")), &path("to"), options).await;
+                (racer, matches!(answer.expect("answers"), WriteOutcome::Done(_)))
+            })
+        });
+        let answers = futures::future::join_all(racers).await;
+        let winners: Vec<i32> =
+            answers.into_iter().map(|a| a.expect("no panic")).filter(|a| a.1).map(|a| a.0).collect();
+        assert_eq!(winners.len(), 1);
+        assert_eq!(get(&storage, "to").await.expect("there"), winners[0].to_string());
+        assert_eq!(on_disk(&dir.path().join("root")).len(), 16, "the losers keep their names");
+    }
+}

@@ -1,0 +1,99 @@
+//! Copies and renames inside one root.
+
+use std::fs::File;
+use std::io::Read;
+
+use rustix::fs::OFlags;
+
+use super::fault::Fault;
+use super::publish::{Identity, Place, Placed, meta_of};
+use super::root::sync_directory;
+use super::{Inner, Outcome};
+use crate::guard::Guard;
+use crate::path::ObjectPath;
+use crate::storage::{CopyOptions, RenameOptions, WriteMode, WriteOutcome};
+
+impl Inner {
+    /// Copies to a temporary file beside the target, by the kernel where it can, then publishes that.
+    pub(super) fn copy(
+        &self,
+        from: &ObjectPath,
+        to: &ObjectPath,
+        options: &CopyOptions,
+    ) -> Result<WriteOutcome, Fault> {
+        let guard = options.guard.as_ref();
+        Guard::check(guard)?;
+        self.check_mode(options.mode)?;
+        let (source, stat) = self.object(from, OFlags::RDONLY)?;
+        let size = meta_of(&stat).size;
+        let at_target = |fault: Fault| Fault::Ready(fault.into_error("copy", self.url_of(to)));
+        let (dir, name) = self.target(to).map_err(at_target)?;
+        let mut staged = self.stage(&dir).map_err(at_target)?;
+        let copied =
+            std::io::copy(&mut File::from(source).take(size), staged.file()).map_err(|e| at_target(e.into()))?;
+        if copied != size {
+            return Err(Fault::Shrunk { expected: size, got: copied });
+        }
+        let outcome = self.publish(staged, name, options.mode, guard).map_err(at_target)?;
+        Ok(self.outcome("copy", to, outcome))
+    }
+
+    /// Moves a name. A symbolic link is moved as a link.
+    ///
+    /// Where the file system lacks the no-replace rename, `IfAbsent` gives the object its new name
+    /// atomically and takes the old one away after; a crash between leaves both. Two such renames of one
+    /// source to one target may both say done.
+    pub(super) fn rename(
+        &self,
+        from: &ObjectPath,
+        to: &ObjectPath,
+        options: &RenameOptions,
+    ) -> Result<WriteOutcome, Fault> {
+        let guard = options.guard.as_ref();
+        Guard::check(guard)?;
+        if !self.capabilities.atomic_rename {
+            return Err(Fault::NoCreateOnly);
+        }
+        let at_target = |fault: Fault| Fault::Ready(fault.into_error("rename", self.url_of(to)));
+        let (_, object) = self.object(from, OFlags::PATH)?;
+        let (from_dir, from_name) = self.target(from)?;
+        let (to_dir, to_name) = self.target(to).map_err(at_target)?;
+        let source_dir = self.root.directory(&from_dir)?;
+        let target_dir = self.prepare(&to_dir).map_err(at_target)?;
+        let source = Place { dir: &source_dir, name: from_name };
+        let target = Place { dir: &target_dir, name: to_name };
+        let file = Identity::of(&source.stat()?);
+        Guard::check(guard)?;
+        // Between two names of one file, what a crash may leave, a rename does nothing and says it did.
+        let twins = options.mode == WriteMode::Overwrite && from != to && target.holds(file) == Ok(true);
+        let placed = if twins && !same_place(&source_dir, &target_dir, from_name, to_name)? {
+            Placed::Done { leftover: source.remove().err() }
+        } else {
+            self.placer.place(file, source, target, options.mode)?
+        };
+        let outcome = match placed {
+            Placed::Exists => Outcome::AlreadyExists,
+            Placed::Unclear(errno) | Placed::Done { leftover: Some(errno) } => Outcome::Unknown(errno),
+            Placed::Done { leftover: None } => {
+                // The new name first: a crash between leaves both names rather than none.
+                let synced = sync_directory(&target_dir, self.options.fsync)
+                    .and_then(|()| sync_directory(&source_dir, self.options.fsync));
+                match synced {
+                    Ok(()) => Outcome::Done(meta_of(&object)),
+                    Err(errno) => Outcome::Unknown(errno),
+                }
+            }
+        };
+        Ok(self.outcome("rename", to, outcome))
+    }
+}
+
+/// Whether two paths are one entry of one directory, reached by different ways.
+fn same_place(
+    a: &std::os::fd::OwnedFd,
+    b: &std::os::fd::OwnedFd,
+    a_name: &str,
+    b_name: &str,
+) -> Result<bool, rustix::io::Errno> {
+    Ok(a_name == b_name && Identity::of(&rustix::fs::fstat(a)?) == Identity::of(&rustix::fs::fstat(b)?))
+}
