@@ -2,6 +2,7 @@
 
 mod error;
 mod format;
+pub mod output;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::Format;

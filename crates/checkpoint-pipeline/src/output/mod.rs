@@ -1,0 +1,23 @@
+//! Encoding record batches into files, and publishing these.
+//!
+//! A [`FileEncoder`] turns batches into the bytes of one file, in memory or, beyond a limit, in an unlinked
+//! temporary file; the [`EncodedFile`] that it gives is then published whole. Encoding blocks and uses the
+//! CPU: call it from a blocking thread.
+
+mod conform;
+mod dictionary;
+mod encoder;
+mod json_rows;
+mod options;
+mod publish;
+mod schema;
+mod spool;
+mod zones;
+
+pub use encoder::FileEncoder;
+pub use options::EncodeOptions;
+pub use publish::EncodedFile;
+pub use schema::schema_drift;
+
+pub(crate) use conform::relabel;
+pub(crate) use json_rows::JsonRows;
