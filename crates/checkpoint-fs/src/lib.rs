@@ -28,6 +28,8 @@
 
 mod backend;
 mod capability;
+#[cfg(feature = "_http")]
+mod credentials;
 mod error;
 mod guard;
 mod location;
@@ -35,10 +37,18 @@ mod options;
 mod path;
 mod registry;
 mod storage;
+#[cfg(feature = "_http")]
+mod transport;
 
 pub use backend::memory::MemoryStorage;
 pub use backend::posix::{PosixOptions, PosixStorage};
+#[cfg(feature = "s3")]
+pub use backend::s3::{Addressing, S3Config, S3Storage, Setting};
 pub use capability::Capabilities;
+#[cfg(feature = "_http")]
+pub use credentials::{
+    AnonymousCredentials, AwsEnvironment, CredentialProvider, Credentials, ProviderChain, Secret, StaticCredentials,
+};
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use guard::Guard;
 pub use location::Location;
@@ -50,3 +60,5 @@ pub use storage::{
     ReadResult, RenameOptions, StatOptions, Storage, StorageExt, StorageRef, StorageWriter, WriteMode, WriteOptions,
     WriteOutcome,
 };
+#[cfg(feature = "_http")]
+pub use transport::RetryPolicy;

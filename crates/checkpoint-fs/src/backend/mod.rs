@@ -4,10 +4,23 @@ use std::sync::Arc;
 
 use crate::registry::Scheme;
 
+#[cfg(not(feature = "s3"))]
+pub(crate) mod absent;
+#[cfg(feature = "_http")]
+pub(crate) mod bridge;
 pub(crate) mod memory;
 pub(crate) mod posix;
+#[cfg(feature = "s3")]
+pub(crate) mod s3;
 
 /// Every scheme that this build holds.
 pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
-    vec![Arc::new(posix::PosixScheme), Arc::new(memory::MemoryScheme)]
+    vec![
+        Arc::new(posix::PosixScheme),
+        Arc::new(memory::MemoryScheme),
+        #[cfg(feature = "s3")]
+        Arc::new(s3::S3Scheme),
+        #[cfg(not(feature = "s3"))]
+        Arc::new(absent::AbsentScheme { names: &["s3", "s3a"], feature: "s3" }),
+    ]
 }

@@ -1,0 +1,136 @@
+//! The seam between OpenDAL and the transport.
+//!
+//! OpenDAL builds a request, unsigned and against a placeholder; the backend's translation makes it the
+//! request that the service gets; the transport signs, sends and judges it. What OpenDAL cannot carry
+//! back (our own errors, the headers of the answer) is kept in a record beside the call.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::stream;
+use http::HeaderMap;
+use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext, Operator};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::{Call, Failure, Request, Transport};
+
+/// Turns a request as OpenDAL builds it into the one that the service gets.
+pub(crate) trait Translate: fmt::Debug + Send + Sync + 'static {
+    /// # Errors
+    /// When the request is none that this backend makes.
+    fn translate(&self, request: http::Request<Bytes>) -> Result<Request>;
+}
+
+/// An operator over our transport; makes a [`LiveCall`] for each call of a storage method.
+#[derive(Clone)]
+pub(crate) struct Bridge {
+    operator: Operator,
+    transport: Arc<Transport>,
+    translate: Arc<dyn Translate>,
+}
+
+impl Bridge {
+    pub(crate) fn new(operator: Operator, transport: Arc<Transport>, translate: Arc<dyn Translate>) -> Self {
+        Self { operator, transport, translate }
+    }
+
+    /// Readies the operator for one call.
+    pub(crate) fn call(&self, call: Call) -> LiveCall {
+        let record = Arc::new(Mutex::new(Record::default()));
+        let channel = Channel {
+            transport: Arc::clone(&self.transport),
+            translate: Arc::clone(&self.translate),
+            call,
+            record: Arc::clone(&record),
+        };
+        let context = OperationContext::new().with_http_transport(HttpTransporter::new(channel));
+        LiveCall { operator: self.operator.clone().with_context(context), record }
+    }
+}
+
+impl fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge").field("transport", &self.transport).finish_non_exhaustive()
+    }
+}
+
+/// One call under way.
+pub(crate) struct LiveCall {
+    pub(crate) operator: Operator,
+    record: Arc<Mutex<Record>>,
+}
+
+impl LiveCall {
+    /// Puts our own failure in the place of OpenDAL's.
+    pub(crate) fn settle<T>(&self, result: opendal::Result<T>) -> Result<T, Failure> {
+        result.map_err(|error| {
+            let recorded = self.record.lock().unwrap_or_else(PoisonError::into_inner).failure.take();
+            // Without a failure of the transport, OpenDAL did not understand an answer that had arrived.
+            recorded.unwrap_or_else(|| Failure {
+                error: Error::new(ErrorKind::Corrupt, format!("the answer was not understood: {}", error.kind()))
+                    .with_source(error),
+                status: None,
+                maybe_applied: true,
+            })
+        })
+    }
+
+    /// The headers of the last answer.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+    }
+
+    /// The headers of the first answer.
+    pub(crate) fn first_headers(&self) -> HeaderMap {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).first.clone().unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for LiveCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LiveCall")
+    }
+}
+
+#[derive(Default)]
+struct Record {
+    failure: Option<Failure>,
+    first: Option<HeaderMap>,
+    last: HeaderMap,
+}
+
+/// What OpenDAL sees as its HTTP transport.
+struct Channel {
+    transport: Arc<Transport>,
+    translate: Arc<dyn Translate>,
+    call: Call,
+    record: Arc<Mutex<Record>>,
+}
+
+impl HttpTransport for Channel {
+    async fn fetch(&self, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
+        let request = request.map(|body| body.to_bytes());
+        let sent = match self.translate.translate(request) {
+            Ok(request) => self.transport.send(&self.call, &request).await,
+            Err(error) => Err(Failure::unsent(self.call.named(error))),
+        };
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        match sent {
+            Ok(answer) => {
+                record.first.get_or_insert_with(|| answer.headers.clone());
+                record.last.clone_from(&answer.headers);
+                let size = answer.body.len() as u64;
+                let body = HttpBody::new(stream::iter([Ok(Buffer::from(answer.body))]), Some(size));
+                let mut response = http::Response::new(body);
+                *response.status_mut() = answer.status;
+                *response.headers_mut() = answer.headers;
+                Ok(response)
+            }
+            Err(failure) => {
+                record.failure = Some(failure);
+                Err(opendal::Error::new(opendal::ErrorKind::Unexpected, "the transport failed"))
+            }
+        }
+    }
+}

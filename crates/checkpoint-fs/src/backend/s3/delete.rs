@@ -1,0 +1,179 @@
+//! Deleting: one object, or a thousand in one request with each key's own result.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Method, StatusCode};
+use md5::{Digest, Md5};
+
+use super::dialect::by_code;
+use super::endpoint::encode_key;
+use super::storage::{DELETE_BATCH, Inner};
+use super::xml;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::guard::Guard;
+use crate::path::ObjectPath;
+use crate::storage::DeleteFailure;
+use crate::transport::{Again, AnswerForm, Call, Failure};
+
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+/// Single deletes under way at once, where a store cannot take many in one request.
+const SINGLES: usize = 16;
+
+/// Deletes one object; a missing one is fine, a missing bucket is not.
+pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
+    let live = inner.live(call);
+    let answered = live.operator.delete(&encode_key(key)).await;
+    match live.settle(answered) {
+        Err(f) if !(f.error.is_not_found() && f.error.service_code() != Some("NoSuchBucket")) => Err(f.error),
+        _ => Ok(()),
+    }
+}
+
+/// Deletes many, a thousand to a request.
+pub(super) async fn many(
+    inner: &Arc<Inner>,
+    paths: Vec<ObjectPath>,
+    guard: Option<&Guard>,
+) -> Result<Vec<DeleteFailure>> {
+    let call = inner.call("delete_many", &ObjectPath::root(), guard);
+    Guard::check(guard).map_err(|e| call.named(e))?;
+    let mut batches: Vec<Vec<Target>> = Vec::new();
+    let mut singles = Vec::new();
+    for path in paths {
+        let own = inner.call("delete", &path, guard);
+        let key = inner.key(&path, &own)?;
+        let target = Target { path, call: own, key };
+        match batches.last_mut() {
+            _ if xml::escape(&target.key).is_none() => singles.push(target),
+            Some(batch) if batch.len() < DELETE_BATCH => batch.push(target),
+            _ => batches.push(vec![target]),
+        }
+    }
+    let mut failures = Vec::new();
+    for targets in batches {
+        let mut left: HashMap<String, Target> = targets.into_iter().map(|t| (t.key.clone(), t)).collect();
+        match Box::pin(batch(inner, &call, &mut left, &mut failures)).await {
+            Ok(()) => {}
+            // Stores without multi-delete say so; the same is then done one by one.
+            Err(f) if matches!(f.status, Some(StatusCode::NOT_IMPLEMENTED | StatusCode::METHOD_NOT_ALLOWED)) => {
+                singles.extend(left.into_values());
+            }
+            Err(failure) => return Err(failure.error),
+        }
+    }
+    let mut results = stream::iter(singles)
+        .map(|target| async move { (Box::pin(one(inner, &target.call, &target.key)).await, target) })
+        .buffer_unordered(SINGLES);
+    while let Some((result, target)) = results.next().await {
+        if let Err(error) = result {
+            failures.push(DeleteFailure { path: target.path, error });
+        }
+    }
+    Ok(failures)
+}
+
+struct Target {
+    path: ObjectPath,
+    call: Call,
+    key: String,
+}
+
+/// Deletes one batch, and those keys again whose own failure may pass.
+async fn batch(
+    inner: &Inner,
+    call: &Call,
+    left: &mut HashMap<String, Target>,
+    failures: &mut Vec<DeleteFailure>,
+) -> Result<(), Failure> {
+    let policy = inner.transport.retry();
+    let mut attempt = 0;
+    while !left.is_empty() {
+        attempt += 1;
+        let said = ask(inner, call, left.keys()).await?;
+        let mut again = HashMap::new();
+        for failed in said {
+            let Some(target) = left.remove(&failed.key) else {
+                let error = Error::new(
+                    ErrorKind::Corrupt,
+                    format!("the answer names a key that was not asked for: key={:?}", failed.key),
+                );
+                return Err(Failure { error: call.named(error), status: None, maybe_applied: true });
+            };
+            let verdict = by_code(&failed.code);
+            let passing = verdict.as_ref().is_some_and(|v| v.again == Again::Later);
+            if passing && attempt < policy.attempts() {
+                again.insert(target.key.clone(), target);
+                continue;
+            }
+            let kind = verdict.as_ref().map_or(ErrorKind::Io, |v| v.kind);
+            if kind == ErrorKind::NotFound && failed.code != "NoSuchBucket" {
+                continue;
+            }
+            let mut error = Error::new(kind, format!("the service kept the object: {}", failed.message))
+                .with_service_code(failed.code)
+                .with_retry(if passing { Retry::Exhausted } else { Retry::Never });
+            if let Some(hint) = verdict.and_then(|v| v.hint) {
+                error = error.with_hint(hint);
+            }
+            failures.push(DeleteFailure { error: target.call.named(error), path: target.path });
+        }
+        *left = again;
+        if !left.is_empty() {
+            tokio::time::sleep(policy.pause(attempt, None)).await;
+        }
+    }
+    Ok(())
+}
+
+struct KeptKey {
+    key: String,
+    code: String,
+    message: String,
+}
+
+/// Sends one multi-delete, and gives the keys that the service did not delete.
+async fn ask<'k>(inner: &Inner, call: &Call, keys: impl Iterator<Item = &'k String>) -> Result<Vec<KeptKey>, Failure> {
+    let mut body = String::from("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>");
+    for key in keys {
+        // Keys that XML cannot hold were set aside before.
+        let Some(escaped) = xml::escape(key) else { continue };
+        body.push_str("<Object><Key>");
+        body.push_str(&escaped);
+        body.push_str("</Key></Object>");
+    }
+    body.push_str("</Delete>");
+    let digest = BASE64_STANDARD.encode(Md5::digest(body.as_bytes()));
+    let url = inner.config.address().url("", "delete=");
+    let mut request = inner.wire.request(Method::POST, url, Bytes::from(body), AnswerForm::Document);
+    request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    let digest = HeaderValue::from_str(&digest)
+        .map_err(|e| Failure::unsent(call.named(Error::invalid_config("the digest is no header").with_source(e))))?;
+    request.headers.insert(CONTENT_MD5, digest);
+    let answer = inner.transport.send(call, &request).await?;
+    kept_keys(&answer.body).map_err(|why| {
+        let error = Error::new(ErrorKind::Corrupt, format!("the answer is damaged: {why}"));
+        Failure { error: call.named(error), status: None, maybe_applied: true }
+    })
+}
+
+fn kept_keys(body: &[u8]) -> std::result::Result<Vec<KeptKey>, String> {
+    let root = xml::parse(body)?;
+    if root.name != "DeleteResult" {
+        return Err(format!("a document of another kind: root={:?}", root.name));
+    }
+    root.children_named("Error")
+        .map(|error| {
+            Ok(KeptKey {
+                key: error.child("Key").map(|k| k.text.clone()).ok_or("an error without its key")?,
+                code: error.child_text("Code").trim().to_owned(),
+                message: error.child_text("Message").trim().to_owned(),
+            })
+        })
+        .collect()
+}

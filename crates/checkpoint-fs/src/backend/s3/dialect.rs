@@ -1,0 +1,226 @@
+//! How S3 and the stores that speak its protocol report failures.
+
+use http::{HeaderMap, StatusCode};
+
+use super::xml;
+use crate::error::ErrorKind;
+use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
+
+/// Reads S3's XML errors and request-ID headers, and knows its codes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct S3Dialect;
+
+impl Dialect for S3Dialect {
+    fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError {
+        let mut said = xml::parse(body)
+            .ok()
+            .filter(|root| root.name == "Error")
+            .map_or_else(ServiceError::default, |root| error_of(&root));
+        if said.request_id.is_empty() {
+            said.request_id = request_id(headers).unwrap_or_default();
+        }
+        said
+    }
+
+    fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, temporary: bool) -> Verdict {
+        let mut verdict = by_code(&error.code).unwrap_or_else(|| by_status(status, &error.code, temporary));
+        if status.is_redirection() || error.code == "AuthorizationHeaderMalformed" {
+            verdict.hint = Some(match headers.get("x-amz-bucket-region").and_then(|r| r.to_str().ok()) {
+                Some(region) => format!("the bucket is in another region: set client_kwargs.region_name to {region}"),
+                None => "the bucket is in another region or behind another endpoint: set client_kwargs.region_name \
+                         or endpoint_url"
+                    .to_owned(),
+            });
+        }
+        verdict
+    }
+
+    fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
+        let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
+        if root.name == "Error" {
+            let mut said = error_of(&root);
+            if said.request_id.is_empty() {
+                said.request_id = request_id(headers).unwrap_or_default();
+            }
+            return Err(DocumentFault::Failed(said));
+        }
+        Ok(())
+    }
+}
+
+fn error_of(root: &xml::Element) -> ServiceError {
+    ServiceError {
+        code: root.child_text("Code").trim().to_owned(),
+        message: root.child_text("Message").trim().to_owned(),
+        request_id: root.child_text("RequestId").trim().to_owned(),
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    headers.get("x-amz-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned)
+}
+
+/// Classifies by the service's own code, whatever the status: a code can also come with status 200.
+pub(crate) fn by_code(code: &str) -> Option<Verdict> {
+    use Again::{Later, Never, Renewed};
+    use ErrorKind as K;
+    let (kind, again, maybe_applied, hint) = match code {
+        "NoSuchBucket" => (K::NotFound, Never, false, "check the bucket's name, the region and the endpoint"),
+        "NoSuchKey" | "NoSuchVersion" | "NoSuchUpload" => (K::NotFound, Never, false, ""),
+        "AccessDenied" | "AllAccessDisabled" | "AccountProblem" | "InvalidPayer" => {
+            (K::PermissionDenied, Never, false, "the credentials are valid and their policy does not allow this")
+        }
+        "InvalidAccessKeyId" => {
+            (K::Unauthenticated, Never, false, "this endpoint does not know the access key ID: check key and endpoint")
+        }
+        "SignatureDoesNotMatch" => (
+            K::Unauthenticated,
+            Never,
+            false,
+            "the secret does not belong to the access key ID, or a proxy changes requests",
+        ),
+        "ExpiredToken" | "TokenRefreshRequired" | "ExpiredTokenException" => {
+            (K::Unauthenticated, Renewed, false, "the session token has expired: get new temporary credentials")
+        }
+        "InvalidToken" => {
+            (K::Unauthenticated, Renewed, false, "the session token does not belong to the key, or has expired")
+        }
+        "RequestTimeTooSkewed" | "RequestExpired" => {
+            (K::Unauthenticated, Never, false, "this machine's clock is wrong: set it, for example with NTP")
+        }
+        "AuthorizationHeaderMalformed"
+        | "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "InvalidBucketName"
+        | "IllegalLocationConstraintException" => (K::InvalidConfig, Never, false, ""),
+        "PreconditionFailed" => (K::AlreadyExists, Never, false, ""),
+        "ConditionalRequestConflict" | "OperationAborted" => {
+            (K::Conflict, Later, false, "another request on the same object was in progress")
+        }
+        "SlowDown"
+        | "TooManyRequests"
+        | "RequestLimitExceeded"
+        | "Throttling"
+        | "ThrottlingException"
+        | "BandwidthLimitExceeded" => {
+            (K::RateLimited, Later, false, "the service asked to slow down: use fewer workers, or raise its limits")
+        }
+        "RequestTimeout" => (K::Timeout, Later, true, ""),
+        "InternalError" | "ServiceUnavailable" | "Busy" => (K::Io, Later, true, ""),
+        "BadDigest" | "XAmzContentSHA256Mismatch" | "IncompleteBody" | "XAmzContentChecksumMismatch" => {
+            (K::Corrupt, Later, false, "the bytes were changed or lost on their way to the service")
+        }
+        "NotImplemented" | "MethodNotAllowed" => (K::Unsupported, Never, false, "this service cannot do that"),
+        "EntityTooLarge" | "KeyTooLongError" | "KeyTooLong" => {
+            (K::Unsupported, Never, false, "the object or its name is larger than the service allows")
+        }
+        _ => return None,
+    };
+    Some(Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) })
+}
+
+/// Classifies an answer whose code is unknown or missing (answers to HEAD have no body).
+fn by_status(status: StatusCode, code: &str, temporary: bool) -> Verdict {
+    use Again::{Later, Never, Renewed};
+    use ErrorKind as K;
+    let silent = code.is_empty();
+    let (kind, again, maybe_applied, hint) = match status.as_u16() {
+        // A success status with an unknown error inside says nothing about what happened.
+        200..=299 => (K::Io, Never, true, ""),
+        300..=399 => (K::InvalidConfig, Never, false, ""),
+        // Without a body an expired token looks like any bad request; keys that can expire get one more try.
+        400 if silent && temporary => {
+            (K::Unauthenticated, Renewed, false, "the session token may have expired: get new temporary credentials")
+        }
+        401 => (K::Unauthenticated, Renewed, false, "the service does not accept the credentials"),
+        403 if silent && temporary => (K::PermissionDenied, Renewed, false, DENIED),
+        403 => (K::PermissionDenied, Never, false, DENIED),
+        404 => (K::NotFound, Never, false, ""),
+        405 | 501 => (K::Unsupported, Never, false, "this service cannot do that"),
+        408 => (K::Timeout, Later, true, ""),
+        409 => (K::Conflict, if silent { Later } else { Never }, false, ""),
+        412 => (K::AlreadyExists, Never, false, ""),
+        429 => (K::RateLimited, Later, false, "the service asked to slow down: use fewer workers, or raise its limits"),
+        500 | 502 | 503 | 504 | 520..=529 | 499 => (K::Io, Later, true, ""),
+        _ => (K::Io, Never, false, ""),
+    };
+    Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
+}
+
+const DENIED: &str = "check the key, its policy, the bucket's policy, and this machine's clock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(status: u16, code: &str, temporary: bool) -> Verdict {
+        let said = ServiceError { code: code.to_owned(), ..ServiceError::default() };
+        S3Dialect.verdict(StatusCode::from_u16(status).expect("valid"), &HeaderMap::new(), &said, temporary)
+    }
+
+    #[test]
+    fn codes_and_statuses_are_classified() {
+        use Again::{Later, Never, Renewed};
+        use ErrorKind as K;
+        for (status, code, kind, again, maybe_applied) in [
+            (404, "NoSuchKey", K::NotFound, Never, false),
+            (404, "NoSuchBucket", K::NotFound, Never, false),
+            (404, "", K::NotFound, Never, false),
+            (403, "AccessDenied", K::PermissionDenied, Never, false),
+            (403, "SignatureDoesNotMatch", K::Unauthenticated, Never, false),
+            (403, "InvalidAccessKeyId", K::Unauthenticated, Never, false),
+            (403, "RequestTimeTooSkewed", K::Unauthenticated, Never, false),
+            (400, "ExpiredToken", K::Unauthenticated, Renewed, false),
+            (401, "", K::Unauthenticated, Renewed, false),
+            (412, "PreconditionFailed", K::AlreadyExists, Never, false),
+            (412, "", K::AlreadyExists, Never, false),
+            (409, "ConditionalRequestConflict", K::Conflict, Later, false),
+            (409, "OperationAborted", K::Conflict, Later, false),
+            (409, "BucketNotEmpty", K::Conflict, Never, false),
+            (503, "SlowDown", K::RateLimited, Later, false),
+            (429, "", K::RateLimited, Later, false),
+            (400, "RequestTimeout", K::Timeout, Later, true),
+            (500, "InternalError", K::Io, Later, true),
+            (200, "InternalError", K::Io, Later, true),
+            (200, "Weird", K::Io, Never, true),
+            (502, "", K::Io, Later, true),
+            (504, "", K::Io, Later, true),
+            (501, "NotImplemented", K::Unsupported, Never, false),
+            (301, "PermanentRedirect", K::InvalidConfig, Never, false),
+            (307, "", K::InvalidConfig, Never, false),
+            (400, "InvalidArgument", K::Io, Never, false),
+        ] {
+            let got = verdict(status, code, false);
+            assert_eq!((got.kind, got.again, got.maybe_applied), (kind, again, maybe_applied), "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn a_silent_refusal_is_tried_once_more_when_the_keys_can_expire() {
+        assert_eq!(verdict(403, "", true).again, Again::Renewed);
+        assert_eq!(verdict(400, "", true).again, Again::Renewed);
+        assert_eq!(verdict(403, "", false).again, Again::Never);
+        assert_eq!(verdict(400, "InvalidArgument", true).again, Again::Never);
+    }
+
+    #[test]
+    fn a_wrong_region_names_the_right_one() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-bucket-region", http::HeaderValue::from_static("eu-west-1"));
+        let said = ServiceError { code: "PermanentRedirect".to_owned(), ..ServiceError::default() };
+        let verdict = S3Dialect.verdict(StatusCode::MOVED_PERMANENTLY, &headers, &said, false);
+        assert!(verdict.hint.expect("has one").contains("eu-west-1"));
+    }
+
+    #[test]
+    fn an_error_in_a_success_is_seen() {
+        let body = b"<?xml version=\"1.0\"?><Error><Code>InternalError</Code><Message>again</Message></Error>";
+        let Err(DocumentFault::Failed(said)) = S3Dialect.check_document(&HeaderMap::new(), body) else {
+            panic!("it failed")
+        };
+        assert_eq!(said.code, "InternalError");
+        assert!(S3Dialect.check_document(&HeaderMap::new(), b"<CopyObjectResult></CopyObjectResult>").is_ok());
+        let cut = S3Dialect.check_document(&HeaderMap::new(), b"<CopyObjectResult><ETag>");
+        assert!(matches!(cut, Err(DocumentFault::Damaged(_))), "{cut:?}");
+    }
+}

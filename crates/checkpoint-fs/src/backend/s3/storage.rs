@@ -1,0 +1,307 @@
+//! The storage: the trait's methods over one bucket and prefix.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::StatusCode;
+use opendal::Operator;
+
+use super::config::S3Config;
+use super::dialect::S3Dialect;
+use super::endpoint::encode_key;
+use super::meta::{bare_etag, content_length, content_range, object_meta, write_token};
+use super::wire::{PLACEHOLDER, S3Wire};
+use super::{delete, list, write, writer};
+use crate::backend::bridge::{Bridge, LiveCall};
+use crate::capability::Capabilities;
+use crate::credentials::CredentialCache;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::guard::Guard;
+use crate::location::Location;
+use crate::path::ObjectPath;
+use crate::storage::{
+    CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
+    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
+};
+use crate::transport::{Call, Failure, SigV4, SystemClock, Transport, TransportParts};
+
+/// The longest key that S3 holds, in bytes.
+const MAX_KEY: usize = 1024;
+/// Keys that one delete request can name.
+pub(super) const DELETE_BATCH: usize = 1000;
+
+/// A prefix of a bucket of S3, or of a store that speaks its protocol.
+///
+/// One client with its connections and credentials, reused by every call. A `write` is a single PUT. A
+/// [`writer`](Storage::writer) that may replace goes up in parts of 8 MiB, so up to 78 GiB; one that must
+/// not replace collects its bytes in memory for a single PUT, up to 5 GiB, since not every store honours
+/// the condition on a multipart upload. Copies above 5 GiB are made in parts.
+#[derive(Clone)]
+pub struct S3Storage {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) config: S3Config,
+    pub(super) transport: Arc<Transport>,
+    pub(super) wire: Arc<S3Wire>,
+    bridge: Bridge,
+    url: String,
+    root: ObjectPath,
+    capabilities: Capabilities,
+}
+
+impl S3Storage {
+    /// A storage rooted at the location, whose bucket is the configuration's. Sends nothing.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) when the HTTP client cannot be set up, for example for
+    /// a certificate bundle that cannot be read.
+    pub fn new(config: S3Config, location: &Location) -> Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let transport = Arc::new(Transport::new(TransportParts {
+            client: config.client().build()?,
+            credentials: CredentialCache::new(Arc::clone(config.credentials()), clock.clone()),
+            signer: Arc::new(SigV4 {
+                region: config.region().value.clone(),
+                service: "s3",
+                always_sign_payload: config.sign_payload(),
+            }),
+            dialect: Arc::new(S3Dialect),
+            clock,
+            retry: config.retry(),
+            attempt_timeout: config.read_timeout(),
+            concurrency: config.concurrency(),
+        }));
+        let wire = Arc::new(S3Wire::new(&config));
+        // Region and endpoint are placeholders: the wire puts the real address in, the transport signs.
+        let builder = opendal::services::S3::default()
+            .bucket(config.bucket())
+            .endpoint(PLACEHOLDER)
+            .region("us-east-1")
+            .skip_signature()
+            .disable_config_load()
+            .disable_ec2_metadata();
+        let operator = Operator::new(builder)
+            .map_err(|e| Error::invalid_config("the request builder could not be set up").with_source(e))?;
+        let root = location.path().clone();
+        let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
+        let longest = MAX_KEY.saturating_sub(taken);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                bridge: Bridge::new(operator, Arc::clone(&transport), wire.clone()),
+                config,
+                transport,
+                wire,
+                url: location.to_string(),
+                root,
+                capabilities: Capabilities {
+                    write_if_absent: true,
+                    consistent_list: true,
+                    max_delete_batch: DELETE_BATCH,
+                    max_path: longest,
+                    max_segment: longest,
+                    ..Capabilities::none()
+                },
+            }),
+        })
+    }
+
+    /// How this storage reaches its bucket.
+    pub fn config(&self) -> &S3Config {
+        &self.inner.config
+    }
+}
+
+impl Inner {
+    /// A call of a method on a path.
+    pub(super) fn call(&self, operation: &'static str, path: &ObjectPath, guard: Option<&Guard>) -> Call {
+        let url = if path.is_root() { self.url.clone() } else { format!("{}/{path}", self.url) };
+        Call::new(operation, url, guard.cloned())
+    }
+
+    /// The root of this storage in its bucket.
+    pub(super) fn root(&self) -> &ObjectPath {
+        &self.root
+    }
+
+    /// The key of an object.
+    pub(super) fn key(&self, path: &ObjectPath, call: &Call) -> Result<String> {
+        if path.is_root() {
+            return Err(call.named(Error::invalid_config("the root is not an object")));
+        }
+        let key = self.root.join_path(path);
+        if key.as_str().len() > MAX_KEY {
+            let message = format!("the key is too long: bytes={} most={MAX_KEY}", key.as_str().len());
+            return Err(call.named(Error::unsupported(message)));
+        }
+        Ok(key.as_str().to_owned())
+    }
+
+    /// Readies the request builder for one call.
+    pub(super) fn live(&self, call: &Call) -> LiveCall {
+        self.bridge.call(call.clone())
+    }
+
+    /// Asks for an object's metadata, and for the token of the write that made it.
+    pub(super) async fn head(&self, call: &Call, key: &str) -> Result<(ObjectMeta, Option<String>), Failure> {
+        let live = self.live(call);
+        let answered = live.operator.stat(&encode_key(key)).await;
+        live.settle(answered)?;
+        let headers = live.headers();
+        let size = content_length(&headers)
+            .ok_or_else(|| Failure::unsent(call.named(Error::new(ErrorKind::Corrupt, "the answer has no length"))))?;
+        Ok((object_meta(&headers, size), write_token(&headers).map(str::to_owned)))
+    }
+
+    async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+        let live = self.live(call);
+        let path = encode_key(key);
+        let answered = match range.clone() {
+            Some(range) => live.operator.read_with(&path).range(range).await,
+            None => live.operator.read(&path).await,
+        };
+        let bytes = live.settle(answered)?.to_bytes();
+        let headers = live.headers();
+        let wrong = |what: String| {
+            let error = Error::new(ErrorKind::Corrupt, what).with_retry(Retry::Maybe);
+            Failure { error: call.named(error), status: None, maybe_applied: false }
+        };
+        let Some(range) = range else {
+            let size = bytes.len() as u64;
+            return Ok(ReadResult { bytes, meta: object_meta(&headers, size) });
+        };
+        let (first, last, total) =
+            content_range(&headers).ok_or_else(|| wrong("the answer does not say which range it is".to_owned()))?;
+        let end = range.end.min(total);
+        if first != range.start || last.checked_add(1) != Some(end) || bytes.len() as u64 != end - first {
+            return Err(wrong(format!(
+                "the answer is another range: asked={}-{end} got={first}-{last} bytes={}",
+                range.start,
+                bytes.len()
+            )));
+        }
+        Ok(ReadResult { bytes, meta: object_meta(&headers, total) })
+    }
+
+    /// The answer to a range that holds no bytes.
+    async fn get_nothing(&self, call: &Call, key: &str) -> Result<ReadResult> {
+        let (meta, _) = self.head(call, key).await.map_err(|f| f.error)?;
+        Ok(ReadResult { bytes: Bytes::new(), meta })
+    }
+}
+
+impl fmt::Debug for S3Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Storage").field("url", &self.inner.url).field("config", &self.inner.config).finish()
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Storage for S3Storage {
+    fn url(&self) -> &str {
+        &self.inner.url
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult> {
+        let call = self.inner.call("read", path, options.guard.as_ref());
+        if path.is_root() {
+            return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
+        }
+        let key = self.inner.key(path, &call)?;
+        // Longer objects than this do not exist, and some servers read the end as a signed number.
+        let range = options.range.map(|r| r.start..r.end.min(i64::MAX as u64));
+        match range {
+            Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
+            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r))).await {
+                Ok(read) => Ok(read),
+                Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
+                    self.inner.get_nothing(&call, &key).await
+                }
+                Err(failure) => Err(failure.error),
+            },
+            None => Box::pin(self.inner.get(&call, &key, None)).await.map_err(|f| f.error),
+        }
+    }
+
+    async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("write", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
+    }
+
+    async fn writer(&self, path: &ObjectPath, options: WriteOptions) -> Result<Box<dyn StorageWriter>> {
+        let call = self.inner.call("write", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        writer::open(&self.inner, call, key, options.mode).await
+    }
+
+    async fn stat(&self, path: &ObjectPath, options: StatOptions) -> Result<ObjectMeta> {
+        let call = self.inner.call("stat", path, options.guard.as_ref());
+        if path.is_root() {
+            return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
+        }
+        let key = self.inner.key(path, &call)?;
+        Ok(self.inner.head(&call, &key).await.map_err(|f| f.error)?.0)
+    }
+
+    fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
+        list::list(Arc::clone(&self.inner), prefix, options)
+    }
+
+    async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("copy", from, options.guard.as_ref());
+        if options.mode == WriteMode::IfAbsent {
+            return Err(call.named(Error::unsupported("this store has no copy that refuses to replace")));
+        }
+        let (source, target) = (self.inner.key(from, &call)?, self.inner.key(to, &call)?);
+        let live = self.inner.live(&call);
+        let answered = live.operator.copy(&encode_key(&source), &encode_key(&target)).await;
+        match live.settle(answered) {
+            Ok(copied) => {
+                // The first answer described the source, whose bytes these are.
+                let size = content_length(&live.first_headers())
+                    .ok_or_else(|| call.named(Error::new(ErrorKind::Corrupt, "the answer has no length")))?;
+                Ok(WriteOutcome::Done(ObjectMeta::new(size).with_etag(copied.etag().map(bare_etag))))
+            }
+            Err(failure) if failure.status == Some(StatusCode::PRECONDITION_FAILED) => {
+                let error = Error::new(ErrorKind::Conflict, "the source changed while it was copied");
+                Err(call.named(error.with_retry(Retry::Maybe)))
+            }
+            Err(failure) if failure.maybe_applied => Ok(WriteOutcome::Unknown(failure.error)),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    async fn delete(&self, path: &ObjectPath, options: DeleteOptions) -> Result<()> {
+        let call = self.inner.call("delete", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        delete::one(&self.inner, &call, &key).await
+    }
+
+    async fn delete_many(&self, paths: Vec<ObjectPath>, options: DeleteOptions) -> Result<Vec<DeleteFailure>> {
+        delete::many(&self.inner, paths, options.guard.as_ref()).await
+    }
+
+    async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
+        let call = self.inner.call("create_dir", path, None);
+        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e)).map(|_| ())
+    }
+
+    async fn rename(&self, from: &ObjectPath, _to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("rename", from, None);
+        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e))?;
+        Err(call.named(
+            Error::unsupported("this store has no atomic rename").with_hint("write the object under its final name"),
+        ))
+    }
+}

@@ -1,0 +1,159 @@
+//! Reading the small XML documents of the S3 protocol, whole or not at all.
+
+use quick_xml::Reader;
+use quick_xml::events::Event;
+
+/// Deeper documents than this are none of the protocol's.
+const MAX_DEPTH: usize = 16;
+
+/// An element: its name without prefix, its text exactly as sent, its children in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) children: Vec<Element>,
+}
+
+impl Element {
+    /// The first child of that name.
+    pub(crate) fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|c| c.name == name)
+    }
+
+    /// The text of the first child of that name; empty without one.
+    pub(crate) fn child_text(&self, name: &str) -> &str {
+        self.child(name).map_or("", |c| &c.text)
+    }
+
+    /// All children of that name.
+    pub(crate) fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |c| c.name == name)
+    }
+}
+
+/// Parses a document to the end of its root. White space in text is kept: a key may end in a blank.
+///
+/// # Errors
+/// Why it is not a whole document.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Element, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| format!("not UTF-8 at byte {}", e.valid_up_to()))?;
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().expand_empty_elements = true;
+    let mut open: Vec<Element> = Vec::new();
+    let mut root = None;
+    loop {
+        match reader.read_event().map_err(|e| e.to_string())? {
+            Event::Start(start) => {
+                if root.is_some() || open.len() == MAX_DEPTH {
+                    return Err("elements where none belong".to_owned());
+                }
+                open.push(Element { name: start.local_name().as_ref().to_owned(), ..Element::default() });
+            }
+            Event::End(_) => {
+                let Some(done) = open.pop() else { return Err("an end without a start".to_owned()) };
+                match open.last_mut() {
+                    Some(parent) => parent.children.push(done),
+                    None => root = Some(done),
+                }
+            }
+            Event::Text(piece) => push(&mut open, &piece.xml10_content()),
+            Event::CData(piece) => push(&mut open, &piece.xml10_content()),
+            Event::GeneralRef(reference) => {
+                if let Some(char) = reference.resolve_char_ref().map_err(|e| e.to_string())? {
+                    push(&mut open, char.encode_utf8(&mut [0; 4]));
+                } else {
+                    let name = reference.xml10_content();
+                    let resolved = predefined(&name).ok_or_else(|| format!("an unknown entity `{name}`"))?;
+                    push(&mut open, resolved);
+                }
+            }
+            Event::Eof => break,
+            Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+            Event::DocType(_) => return Err("a document type".to_owned()),
+            _ => return Err("an unknown part".to_owned()),
+        }
+    }
+    match (open.is_empty(), root) {
+        (true, Some(root)) => Ok(root),
+        _ => Err("it ends before its root element does".to_owned()),
+    }
+}
+
+fn predefined(entity: &str) -> Option<&'static str> {
+    Some(match entity {
+        "amp" => "&",
+        "lt" => "<",
+        "gt" => ">",
+        "quot" => "\"",
+        "apos" => "'",
+        _ => return None,
+    })
+}
+
+fn push(open: &mut [Element], text: &str) {
+    if let Some(element) = open.last_mut() {
+        element.text.push_str(text);
+    }
+}
+
+/// Escapes text for an element, or `None` where XML 1.0 cannot hold it at all (control characters).
+pub(crate) fn escape(text: &str) -> Option<String> {
+    let representable =
+        |c: char| matches!(c, '\t' | '\n' | '\r') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}'));
+    if !text.chars().all(representable) {
+        return None;
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            '\t' => escaped.push_str("&#9;"),
+            '\n' => escaped.push_str("&#10;"),
+            '\r' => escaped.push_str("&#13;"),
+            c => escaped.push(c),
+        }
+    }
+    Some(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_kept_exactly() {
+        let document =
+            "<?xml version='1.0'?>\n<r xmlns='x'><Key> a &amp; b&#32;&#x41;<![CDATA[<c>]]> </Key><Empty/></r>\n";
+        let root = parse(document.as_bytes()).expect("whole");
+        assert_eq!(root.name, "r");
+        assert_eq!(root.child_text("Key"), " a & b A<c> ");
+        assert_eq!(root.child("Empty").map(|e| e.text.as_str()), Some(""));
+        assert_eq!(root.children_named("Key").count(), 1);
+    }
+
+    #[test]
+    fn anything_less_than_whole_is_refused() {
+        for bad in
+            ["", " ", "<a>", "<a><b></a>", "<a></a><b></b>", "<a>&nbsp;</a>", "<!DOCTYPE a><a></a>", "<a></a", "</a>"]
+        {
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let whole = "<a><b>1</b><c>2</c></a>";
+        for end in 0..whole.len() {
+            assert!(parse(&whole.as_bytes()[..end]).is_err(), "{}", &whole[..end]);
+        }
+    }
+
+    #[test]
+    fn escaping_survives_parsing() {
+        for text in ["a&<>\"'b", "tab\tnew\nreturn\r", " blanks ", "é \u{1F600} ]]>", "&amp;"] {
+            let document = format!("<k>{}</k>", escape(text).expect("representable"));
+            assert_eq!(parse(document.as_bytes()).expect("whole").text, text);
+        }
+        assert_eq!(escape("\u{1}"), None);
+    }
+}

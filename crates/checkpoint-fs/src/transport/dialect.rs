@@ -1,0 +1,67 @@
+//! What differs between services: how they sign, and how they say that something failed.
+
+use std::fmt::Debug;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use crate::credentials::Credentials;
+use crate::error::{ErrorKind, Result};
+
+/// Signs requests for one service.
+pub(crate) trait Signer: Debug + Send + Sync {
+    /// Adds the signature of the request exactly as it will be sent. Never called for anonymous access.
+    fn sign(&self, request: &mut http::Request<Bytes>, credentials: &Credentials, now: SystemTime) -> Result<()>;
+}
+
+/// A service's own words about a failure. Empty texts where it had none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ServiceError {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) request_id: String,
+}
+
+/// Whether another attempt makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The answer would be the same.
+    Never,
+    /// After a pause.
+    Later,
+    /// Once, with credentials that are loaded again.
+    Renewed,
+}
+
+/// What to make of a failed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) kind: ErrorKind,
+    pub(crate) again: Again,
+    /// Whether the request may have taken effect although it is reported as failed.
+    pub(crate) maybe_applied: bool,
+    /// What the user can do.
+    pub(crate) hint: Option<String>,
+}
+
+/// Why a document that came with a success status does not count as one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DocumentFault {
+    /// It is cut short or not of the service's kind.
+    Damaged(String),
+    /// It says that the request failed.
+    Failed(ServiceError),
+}
+
+/// How a service reports failures.
+pub(crate) trait Dialect: Debug + Send + Sync {
+    /// The service's words in an answer that failed.
+    fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError;
+
+    /// Classifies a failure. `temporary` says whether the credentials carry a session token.
+    fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, temporary: bool) -> Verdict;
+
+    /// Checks a document that came with a success status.
+    fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> std::result::Result<(), DocumentFault>;
+}

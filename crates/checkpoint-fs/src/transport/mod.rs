@@ -1,0 +1,24 @@
+//! The one transport under the backends that speak HTTP: guard, sign, send, check, classify, retry.
+//!
+//! A backend builds a [`Request`] and hands it over with the [`Call`] that it belongs to. Each attempt
+//! gets credentials, waits for a free connection slot, asks the guard, is signed, and is sent with its own time
+//! limit; the answer is read whole and checked before it counts. What a service's signature and errors
+//! look like is its [`Signer`] and [`Dialect`]; nothing in here knows a vendor.
+
+mod client;
+mod clock;
+mod dialect;
+mod request;
+mod retry;
+mod send;
+#[cfg(feature = "s3")]
+mod sigv4;
+
+pub(crate) use self::client::{ClientSettings, TlsRoots};
+pub(crate) use self::clock::{SystemClock, WallClock};
+pub(crate) use self::dialect::{Again, Dialect, DocumentFault, ServiceError, Signer, Verdict};
+pub(crate) use self::request::{Answer, AnswerForm, Call, Failure, Request};
+pub use self::retry::RetryPolicy;
+pub(crate) use self::send::{Transport, TransportParts};
+#[cfg(feature = "s3")]
+pub(crate) use self::sigv4::SigV4;

@@ -1,0 +1,72 @@
+//! What goes into the transport and what comes out.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::error::Error;
+use crate::guard::Guard;
+
+/// What requests are made for: one call of a storage method. Names errors and bounds attempts.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) operation: &'static str,
+    pub(crate) url: String,
+    pub(crate) guard: Option<Guard>,
+}
+
+impl Call {
+    pub(crate) fn new(operation: &'static str, url: String, guard: Option<Guard>) -> Self {
+        Self { operation, url, guard }
+    }
+
+    /// Names the call in an error, unless it already has a name.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        let error = if error.operation().is_empty() { error.with_operation(self.operation) } else { error };
+        if error.url().is_empty() { error.with_url(self.url.as_str()) } else { error }
+    }
+}
+
+/// What a successful answer must look like to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnswerForm {
+    /// Any bytes.
+    Bytes,
+    /// A whole document of the service's kind (XML for S3), which may say that it failed after all. The
+    /// service may work long before it answers, so more time is given.
+    Document,
+}
+
+/// A request, complete but for what each attempt adds: user agent and signature.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) answer: AnswerForm,
+}
+
+/// A successful answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// A request that failed for good.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The status of the last attempt that was answered at all.
+    pub(crate) status: Option<StatusCode>,
+    /// Whether any attempt may have taken effect: its answer was lost, or did not say.
+    pub(crate) maybe_applied: bool,
+}
+
+impl Failure {
+    /// A failure before anything was sent.
+    pub(crate) fn unsent(error: Error) -> Self {
+        Self { error, status: None, maybe_applied: false }
+    }
+}

@@ -1,0 +1,319 @@
+//! Sending: the loop of attempts, and one attempt.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, StatusCode};
+use tokio::sync::Semaphore;
+
+use super::{
+    Again, Answer, AnswerForm, Call, Dialect, DocumentFault, Failure, Request, RetryPolicy, ServiceError, Signer,
+    WallClock,
+};
+use crate::credentials::{CredentialCache, Credentials};
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::guard::Guard;
+
+/// The slowest transfer that an attempt waits for, in bytes a second.
+const SLOWEST: u64 = 256 << 10;
+/// The length that is assumed of a body that does not say its own.
+const UNKNOWN_LENGTH: u64 = 64 << 20;
+/// How much longer a document may take, since the service works before it answers.
+const DOCUMENT_PATIENCE: u32 = 4;
+/// Bodies above this are signed off the async threads.
+const BIG_BODY: usize = 1 << 20;
+/// The most of a service's message that an error repeats.
+const MESSAGE_LIMIT: usize = 300;
+
+/// What a transport is made of.
+pub(crate) struct TransportParts {
+    pub(crate) client: reqwest::Client,
+    pub(crate) credentials: CredentialCache,
+    pub(crate) signer: Arc<dyn Signer>,
+    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) clock: Arc<dyn WallClock>,
+    pub(crate) retry: RetryPolicy,
+    /// The time that one attempt may take, besides the transfer of its bytes.
+    pub(crate) attempt_timeout: Duration,
+    /// Requests in flight at once.
+    pub(crate) concurrency: usize,
+}
+
+/// Sends requests of one opened location.
+pub(crate) struct Transport {
+    parts: TransportParts,
+    slots: Semaphore,
+}
+
+/// An attempt that failed.
+struct Trouble {
+    error: Error,
+    status: Option<StatusCode>,
+    again: Again,
+    maybe_applied: bool,
+    retry_after: Option<Duration>,
+}
+
+impl Trouble {
+    fn passing(error: Error, maybe_applied: bool) -> Self {
+        Self { error, status: None, again: Again::Later, maybe_applied, retry_after: None }
+    }
+
+    fn lasting(error: Error) -> Self {
+        Self { error, status: None, again: Again::Never, maybe_applied: false, retry_after: None }
+    }
+}
+
+impl Transport {
+    pub(crate) fn new(parts: TransportParts) -> Self {
+        let slots = Semaphore::new(parts.concurrency.max(1));
+        Self { parts, slots }
+    }
+
+    /// How failed attempts are repeated.
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        self.parts.retry
+    }
+
+    /// Sends until an answer counts, the failure is lasting, the attempts are used up, or the guard ends it.
+    pub(crate) async fn send(&self, call: &Call, request: &Request) -> Result<Answer, Failure> {
+        let mut maybe_applied = false;
+        let mut renewed = false;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let issued = match self.parts.credentials.get().await {
+                Ok(issued) => issued,
+                Err(error) => return Err(Failure { error: call.named(error), status: None, maybe_applied }),
+            };
+            let trouble = match Box::pin(self.attempt(call, request, &issued.credentials)).await {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) => trouble,
+            };
+            maybe_applied |= trouble.maybe_applied;
+            tracing::debug!(
+                operation = call.operation, url = call.url, method = %request.method, attempt,
+                error = %trouble.error, "attempt failed"
+            );
+            let Trouble { error, status, again, retry_after, .. } = trouble;
+            let fail = |error: Error| Failure { error: call.named(error), status, maybe_applied };
+            match again {
+                Again::Renewed if !renewed => {
+                    renewed = true;
+                    match self.parts.credentials.renew(&issued).await {
+                        Ok(Some(_)) => {}
+                        Ok(None) => return Err(fail(error)),
+                        Err(cause) => return Err(fail(error.with_source(cause))),
+                    }
+                }
+                Again::Never | Again::Renewed => return Err(fail(error)),
+                Again::Later if attempt >= self.parts.retry.attempts() => {
+                    return Err(fail(error.with_retry(Retry::Exhausted)));
+                }
+                Again::Later => {
+                    let pause = self.parts.retry.pause(attempt, retry_after);
+                    match Guard::check(call.guard.as_ref()) {
+                        Err(guard) => return Err(fail(guard)),
+                        Ok(Some(left)) if left <= pause => {
+                            let hint = "the caller's time ended before another attempt could be made";
+                            return Err(fail(error.with_retry(Retry::Exhausted).with_hint(hint)));
+                        }
+                        Ok(_) => tokio::time::sleep(pause).await,
+                    }
+                }
+            }
+        }
+    }
+
+    async fn attempt(&self, call: &Call, request: &Request, credentials: &Credentials) -> Result<Answer, Trouble> {
+        let _slot = self.slots.acquire().await.map_err(|_| Trouble::lasting(closed()))?;
+        let outgoing = self.prepare(request, credentials).await.map_err(Trouble::lasting)?;
+        let patience = if request.answer == AnswerForm::Document { DOCUMENT_PATIENCE } else { 1 };
+        let limit = self.parts.attempt_timeout * patience + transfer_time(request.body.len() as u64);
+        let limit = bounded(limit, call)?;
+
+        let sent = tokio::time::timeout(limit, self.parts.client.execute(outgoing)).await;
+        let response = match sent {
+            Err(_) => return Err(Trouble::passing(too_slow("no answer", limit), true)),
+            Ok(Err(error)) => return Err(not_sent(error)),
+            Ok(Ok(response)) => response,
+        };
+        let (status, headers) = (response.status(), response.headers().clone());
+        let length = content_length(&headers);
+        let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH));
+        let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
+        let body = match tokio::time::timeout(limit, read_body(response, length)).await {
+            Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
+            Ok(Err(error)) => return Err(cut_short(error)),
+            Ok(Ok(body)) => body,
+        };
+        if let Some(length) = length
+            && request.method != Method::HEAD
+            && length != body.len() as u64
+        {
+            let error = Error::new(
+                ErrorKind::Corrupt,
+                format!("the answer is not as long as it says: length={length} received={}", body.len()),
+            );
+            return Err(Trouble::passing(error, true));
+        }
+        tracing::trace!(operation = call.operation, url = call.url, method = %request.method, %status, "answered");
+        if !status.is_success() {
+            let said = self.parts.dialect.service_error(&headers, &body);
+            return Err(self.refused(status, &headers, &said, credentials));
+        }
+        if request.answer == AnswerForm::Document {
+            match self.parts.dialect.check_document(&headers, &body) {
+                Ok(()) => {}
+                Err(DocumentFault::Failed(said)) => return Err(self.refused(status, &headers, &said, credentials)),
+                Err(DocumentFault::Damaged(why)) => {
+                    let error = Error::new(ErrorKind::Corrupt, format!("the answer is damaged: {why}"));
+                    return Err(Trouble::passing(error, true));
+                }
+            }
+        }
+        Ok(Answer { status, headers, body })
+    }
+
+    /// Adds the user agent and the signature.
+    async fn prepare(&self, request: &Request, credentials: &Credentials) -> Result<reqwest::Request> {
+        let mut outgoing = http::Request::builder()
+            .method(request.method.clone())
+            .uri(&request.url)
+            .body(request.body.clone())
+            .map_err(|e| Error::invalid_config("the request's URL cannot be sent").with_source(e))?;
+        *outgoing.headers_mut() = request.headers.clone();
+        let agent = HeaderValue::from_static(concat!("checkpoint-fs/", env!("CARGO_PKG_VERSION")));
+        outgoing.headers_mut().insert(USER_AGENT, agent);
+        if !credentials.is_anonymous() {
+            let now = self.parts.clock.now();
+            if outgoing.body().len() > BIG_BODY {
+                let (signer, credentials) = (Arc::clone(&self.parts.signer), credentials.clone());
+                outgoing = tokio::task::spawn_blocking(move || {
+                    signer.sign(&mut outgoing, &credentials, now).map(|()| outgoing)
+                })
+                .await
+                .map_err(|e| Error::new(ErrorKind::Io, "signing was interrupted").with_source(e))??;
+            } else {
+                self.parts.signer.sign(&mut outgoing, credentials, now)?;
+            }
+        }
+        reqwest::Request::try_from(outgoing)
+            .map_err(|e| Error::invalid_config("the request's URL cannot be sent").with_source(e.without_url()))
+    }
+
+    fn refused(&self, status: StatusCode, headers: &HeaderMap, said: &ServiceError, used: &Credentials) -> Trouble {
+        let verdict = self.parts.dialect.verdict(status, headers, said, used.session_token().is_some());
+        let message = if said.message.is_empty() {
+            format!("the service answered with an error: status={}", status.as_u16())
+        } else {
+            format!("the service answered: {}: status={}", one_line(&said.message), status.as_u16())
+        };
+        let mut error = Error::new(verdict.kind, message);
+        if !said.code.is_empty() {
+            error = error.with_service_code(one_line(&said.code));
+        }
+        if !said.request_id.is_empty() {
+            error = error.with_request_id(one_line(&said.request_id));
+        }
+        if let Some(hint) = verdict.hint {
+            error = error.with_hint(hint);
+        }
+        Trouble {
+            error,
+            status: Some(status),
+            again: verdict.again,
+            maybe_applied: verdict.maybe_applied,
+            retry_after: retry_after(headers),
+        }
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport")
+            .field("credentials", &self.parts.credentials)
+            .field("signer", &self.parts.signer)
+            .field("retry", &self.parts.retry)
+            .field("concurrency", &self.parts.concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Cuts a time limit to what the guard leaves, or ends the call where it leaves nothing.
+fn bounded(limit: Duration, call: &Call) -> Result<Duration, Trouble> {
+    match Guard::check(call.guard.as_ref()) {
+        Err(error) => Err(Trouble::lasting(error)),
+        Ok(Some(left)) if left.is_zero() => {
+            Err(Trouble::lasting(Error::new(ErrorKind::Timeout, "the time that the caller allows has run out")))
+        }
+        Ok(left) => Ok(left.map_or(limit, |left| limit.min(left))),
+    }
+}
+
+fn transfer_time(bytes: u64) -> Duration {
+    Duration::from_secs(bytes / SLOWEST)
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// Only the form in seconds; a date would need the service's clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Reads all of a body; the common single piece is not copied.
+async fn read_body(mut response: reqwest::Response, length: Option<u64>) -> reqwest::Result<Bytes> {
+    let Some(first) = response.chunk().await? else { return Ok(Bytes::new()) };
+    if length == Some(first.len() as u64) {
+        return Ok(first);
+    }
+    let expected = length.unwrap_or(0).min(UNKNOWN_LENGTH) as usize;
+    let mut body = BytesMut::with_capacity(expected.max(first.len()));
+    body.extend_from_slice(&first);
+    while let Some(piece) = response.chunk().await? {
+        body.extend_from_slice(&piece);
+    }
+    Ok(body.freeze())
+}
+
+fn not_sent(error: reqwest::Error) -> Trouble {
+    let error = error.without_url();
+    if error.is_builder() {
+        return Trouble::lasting(Error::invalid_config("the request cannot be sent").with_source(error));
+    }
+    let unreached = error.is_connect();
+    let (kind, what) = match (unreached, error.is_timeout()) {
+        (true, true) => (ErrorKind::Timeout, "no connection within the time allowed"),
+        (true, false) => (ErrorKind::Io, "no connection to the service"),
+        (false, true) => (ErrorKind::Timeout, "no answer within the time allowed"),
+        (false, false) => (ErrorKind::Io, "the connection broke before the answer"),
+    };
+    let mut wrapped = Error::new(kind, what).with_source(error);
+    if unreached {
+        wrapped = wrapped.with_hint("check the endpoint, the network, and proxy variables such as https_proxy");
+    }
+    Trouble::passing(wrapped, !unreached)
+}
+
+fn cut_short(error: reqwest::Error) -> Trouble {
+    let error = Error::new(ErrorKind::Corrupt, "the answer was cut short").with_source(error.without_url());
+    Trouble::passing(error, true)
+}
+
+fn too_slow(what: &str, limit: Duration) -> Error {
+    Error::new(ErrorKind::Timeout, format!("{what}: seconds={}", limit.as_secs_f32()))
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Io, "the storage was closed")
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().take(MESSAGE_LIMIT).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
