@@ -2,7 +2,9 @@
 
 mod error;
 mod format;
+pub mod input;
 pub mod output;
+pub mod row_hash;
 
 pub use error::{Error, ErrorKind, Result};
 pub use format::Format;

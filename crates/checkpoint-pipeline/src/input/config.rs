@@ -1,0 +1,114 @@
+//! How input is read, and what the readers of a job share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Handle;
+
+use super::text::TextSchemas;
+
+/// How files are cut into batches. All of it is deterministic: the same file and the same configuration
+/// give the same batches, in every attempt.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ReadConfig {
+    /// The most rows of a batch, at least 1. A batch also never straddles a multiple of this within its
+    /// file: it lies inside one window `k * batch_rows .. (k + 1) * batch_rows`.
+    pub batch_rows: usize,
+    /// A batch is cut when its decoded size reaches this; between 1 MiB and 1 GiB, other values are
+    /// taken as the nearer of the two. One row alone may be larger.
+    pub batch_bytes: usize,
+    /// Only these top-level columns, in the file's order; all when `None`.
+    pub columns: Option<Vec<String>>,
+}
+
+impl Default for ReadConfig {
+    fn default() -> Self {
+        Self { batch_rows: 1024, batch_bytes: 16 << 20, columns: None }
+    }
+}
+
+impl ReadConfig {
+    /// The defaults: 1,024 rows, 16 MiB, all columns.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the rows of a batch and of a window; 0 counts as 1.
+    #[must_use]
+    pub fn with_batch_rows(mut self, rows: usize) -> Self {
+        self.batch_rows = rows;
+        self
+    }
+
+    /// Sets the decoded size at which a batch is cut.
+    #[must_use]
+    pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
+        self.batch_bytes = bytes;
+        self
+    }
+
+    /// Reads only these columns.
+    #[must_use]
+    pub fn with_columns(mut self, columns: Option<Vec<String>>) -> Self {
+        self.columns = columns;
+        self
+    }
+
+    /// Rows of a window, never zero.
+    pub(crate) fn window(&self) -> u64 {
+        self.batch_rows.max(1) as u64
+    }
+
+    /// The size at which a batch is cut, within its limits.
+    pub(crate) fn cut_bytes(&self) -> u64 {
+        (self.batch_bytes as u64).clamp(1 << 20, 1 << 30)
+    }
+}
+
+/// What the readers of one job share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct ReadContext {
+    runtime: Handle,
+    bytes_read: Arc<AtomicU64>,
+    schemas: Arc<TextSchemas>,
+}
+
+impl ReadContext {
+    /// A context whose storage calls run on this runtime.
+    pub fn new(runtime: Handle) -> Self {
+        Self { runtime, bytes_read: Arc::default(), schemas: Arc::default() }
+    }
+
+    /// Counts into a counter that exists already.
+    #[must_use]
+    pub fn with_counter(mut self, bytes_read: Arc<AtomicU64>) -> Self {
+        self.bytes_read = bytes_read;
+        self
+    }
+
+    /// Sets the schemas of text files, as [`infer_schemas`](super::infer_schemas) gives them.
+    #[must_use]
+    pub fn with_schemas(mut self, schemas: TextSchemas) -> Self {
+        self.schemas = Arc::new(schemas);
+        self
+    }
+
+    /// All bytes read from storage so far, in footers, samples and data.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// The schemas of text files.
+    pub fn schemas(&self) -> &TextSchemas {
+        &self.schemas
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    pub(crate) fn count(&self, bytes: usize) {
+        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,174 @@
+//! Parquet: any types, codecs and sizes, in bounded memory.
+//!
+//! An open file holds
+//! - its footer, without value statistics;
+//! - compressed bytes: 8 MiB where a row group is small enough to be fetched whole, else two blocks per
+//!   column of together 16 MiB (at least 32 KiB per column, which only matters above 512 columns);
+//! - per column the page that is being decoded, and the dictionary; a page is compressed and decoded as a
+//!   unit, so that this much is the writer's choice (about 1 MiB each as commonly written, and never less
+//!   than one value);
+//! - decoded rows: one step (at most 8 MiB, or one row), one batch that is being joined, and the batch
+//!   given out.
+//!
+//! Row groups of any size, dictionaries that decode to far more than the file, and sudden large rows
+//! change none of this: see [`step`].
+
+mod column_bytes;
+mod footer;
+mod levels;
+mod page_size;
+mod pages;
+mod row_group;
+mod step;
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::file::metadata::ParquetMetaData;
+
+use self::row_group::RowGroupReader;
+use super::config::ReadConfig;
+use super::fetch::FileFetch;
+use super::reader::BatchReader;
+use super::windows::Windows;
+use crate::error::{Error, Result};
+
+/// The most that a step may decode to.
+const MOST_STEP_BYTES: u64 = 8 << 20;
+
+/// Reads one Parquet file.
+pub(super) struct ParquetReader {
+    fetch: Arc<FileFetch>,
+    metadata: Arc<ParquetMetaData>,
+    levels: Arc<FieldLevels>,
+    schema: SchemaRef,
+    /// By leaf column, whether it is read.
+    wanted: Vec<bool>,
+    step_bytes: u64,
+    windows: Windows,
+    /// The row group that comes after the current one, and the position of its first row.
+    next_group: usize,
+    next_group_row: u64,
+    current: Option<RowGroupReader>,
+}
+
+impl ParquetReader {
+    /// Opens a file: one or two requests, for the footer.
+    ///
+    /// # Errors
+    /// `BadData` for a damaged footer, a file without columns or without a column that was asked for.
+    pub(super) fn open(fetch: Arc<FileFetch>, config: &ReadConfig) -> Result<Self> {
+        let metadata = footer::read(&fetch)?;
+        let damaged = |e: &dyn std::fmt::Display| fetch.blame("unreadable Parquet schema", e, "");
+        let arrow =
+            ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new()).map_err(|e| damaged(&e))?;
+        let descriptor = metadata.file_metadata().schema_descr();
+        let all = arrow.schema();
+        if all.fields().is_empty() {
+            return Err(Error::bad_data(format!("the file has no columns: {}", fetch.place())));
+        }
+        let chosen = super::reader::choose_columns(all, config.columns.as_deref(), &fetch)?;
+        let mask = ProjectionMask::roots(descriptor, chosen.iter().copied());
+        let wanted = (0..descriptor.num_columns()).map(|leaf| mask.leaf_included(leaf)).collect();
+        let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(all.fields())).map_err(|e| damaged(&e))?;
+        // Metadata of the whole schema tells of the writer (Ray, pandas), not of the data.
+        let fields: Vec<_> = chosen.iter().map(|i| Arc::clone(&all.fields()[*i])).collect();
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Self {
+            windows: Windows::new(config, &schema),
+            levels: Arc::new(levels),
+            step_bytes: MOST_STEP_BYTES.min(config.cut_bytes()),
+            fetch,
+            metadata,
+            schema,
+            wanted,
+            next_group: 0,
+            next_group_row: 0,
+            current: None,
+        })
+    }
+
+    /// Opens the next row group that holds rows from the window's position on.
+    fn open_group(&mut self) -> Result<bool> {
+        let position = self.windows.position();
+        while let Some(group) = self.metadata.row_groups().get(self.next_group) {
+            let first = self.next_group_row;
+            let rows = group.num_rows() as u64;
+            let index = self.next_group;
+            self.next_group += 1;
+            self.next_group_row += rows;
+            if self.next_group_row <= position {
+                continue;
+            }
+            let start = position.saturating_sub(first);
+            self.current = Some(RowGroupReader::open(
+                &self.fetch,
+                &self.metadata,
+                &self.levels,
+                index,
+                &self.wanted,
+                self.step_bytes,
+                start,
+            )?);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+impl BatchReader for ParquetReader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn next(&mut self) -> Result<Option<(u64, RecordBatch)>> {
+        loop {
+            let at_end = self.current.is_none() && self.next_group == self.metadata.num_row_groups();
+            let batch = self.windows.pop(at_end).map_err(|e| self.fetch.blame("cannot join rows", &e, ""))?;
+            if batch.is_some() || at_end {
+                return Ok(batch);
+            }
+            if self.current.is_none() && !self.open_group()? {
+                continue;
+            }
+            let Some(group) = &mut self.current else { continue };
+            match group.next()? {
+                Some(rows) => {
+                    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+                    let columns = rows.columns().to_vec();
+                    let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+                        .map_err(|e| self.fetch.blame("damaged Parquet file", &e, ""))?;
+                    self.windows.push(rows);
+                }
+                None => self.current = None,
+            }
+        }
+    }
+
+    fn skip_to(&mut self, row: u64) -> Result<()> {
+        if !self.windows.skip_to(row) {
+            return Ok(());
+        }
+        let first = match (&self.current, self.next_group.checked_sub(1)) {
+            (Some(_), Some(index)) => self.next_group_row - self.metadata.row_group(index).num_rows() as u64,
+            _ => return Ok(()),
+        };
+        match &mut self.current {
+            Some(group) if row < self.next_group_row => group.skip_to(row - first),
+            _ => self.current = None,
+        }
+        Ok(())
+    }
+}
+
+/// The number of rows, from the footer.
+///
+/// # Errors
+/// As [`ParquetReader::open`] for the footer.
+pub(super) fn count_rows(fetch: &Arc<FileFetch>) -> Result<u64> {
+    let metadata = footer::read(fetch)?;
+    u64::try_from(metadata.file_metadata().num_rows()).map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))
+}

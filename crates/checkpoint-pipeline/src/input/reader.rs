@@ -1,0 +1,68 @@
+//! Opening a file for reading, whatever its format.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use super::config::{ReadConfig, ReadContext};
+use super::fetch::FileFetch;
+use super::parquet::ParquetReader;
+use super::source::SourceFile;
+use crate::error::{Error, Result};
+use crate::format::Format;
+
+/// The rows of one file, in order, as batches.
+///
+/// All methods block, on storage and on decoding, and wait with `Handle::block_on`: call them on a
+/// blocking thread (`tokio::task::spawn_blocking`), never in an async task. After an error the reader is
+/// of no further use.
+pub trait BatchReader: Send {
+    /// The schema of every batch.
+    fn schema(&self) -> SchemaRef;
+
+    /// The next batch and the position in the file of its first row; `None` after the last. No batch is
+    /// empty, straddles a multiple of [`ReadConfig::batch_rows`], or goes on beyond
+    /// [`ReadConfig::batch_bytes`]. The same file gives the same batches every time.
+    ///
+    /// # Errors
+    /// `BadData` for a damaged file, naming it and the place; `Conflict` for a file that changed since it
+    /// was discovered; `Storage` when reading fails.
+    fn next(&mut self) -> Result<Option<(u64, RecordBatch)>>;
+
+    /// Leaves out all rows before `row`: the next batch starts there, and ends where its window does.
+    /// A row that was passed already changes nothing. Parquet reads nothing of row groups that are left
+    /// out, and only page headers of pages; other formats read on and drop the rows.
+    ///
+    /// # Errors
+    /// As [`BatchReader::next`].
+    fn skip_to(&mut self, row: u64) -> Result<()>;
+}
+
+/// Opens a file: reads its footer or header, and checks that it is the file that was discovered. Blocks,
+/// as [`BatchReader`] does.
+///
+/// # Errors
+/// As [`BatchReader::next`]; `InvalidConfig` for a text file without a schema in the context.
+pub fn open(file: &SourceFile, config: &ReadConfig, context: &ReadContext) -> Result<Box<dyn BatchReader>> {
+    let fetch = FileFetch::new(file.clone(), context.clone());
+    match file.format {
+        Format::Parquet => Ok(Box::new(ParquetReader::open(fetch, config)?)),
+        other => Err(Error::invalid_config(format!("cannot read this format: format={other}"))),
+    }
+}
+
+/// The indices of the top-level columns that are read, ascending.
+pub(super) fn choose_columns(schema: &Schema, columns: Option<&[String]>, fetch: &FileFetch) -> Result<Vec<usize>> {
+    let Some(columns) = columns else { return Ok((0..schema.fields().len()).collect()) };
+    let mut chosen = Vec::with_capacity(columns.len());
+    for name in columns {
+        let index = schema.index_of(name).map_err(|_| {
+            let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).take(20).collect();
+            Error::bad_data(format!("the file has no such column: {} column={name}", fetch.place()))
+                .with_hint(format!("its columns are: {}", known.join(", ")))
+        })?;
+        chosen.push(index);
+    }
+    chosen.sort_unstable();
+    chosen.dedup();
+    Ok(chosen)
+}

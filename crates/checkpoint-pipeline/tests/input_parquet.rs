@@ -1,0 +1,400 @@
+//! Parquet files: every type, any layout, in windows, from any row, and damaged.
+
+mod input_files;
+
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::concat_batches;
+use arrow::datatypes::*;
+use checkpoint_pipeline::input::ReadConfig;
+use checkpoint_pipeline::{ErrorKind, Format};
+use input_files::{Files, assert_cut, assert_same, batch, drain, join, parquet};
+use parquet::basic::{Compression, Encoding, GzipLevel, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
+
+/// Rows of every type that the issue names, with nulls and extremes.
+fn every_type(from: i64, to: i64) -> RecordBatch {
+    let rows = || from..to;
+    let some = |i: i64| i % 7 != 3;
+    let text = |i: i64| some(i).then(|| format!("é{}-{i}", "ö".repeat((i % 40) as usize)));
+    let bytes = |i: i64| some(i).then(|| vec![(i % 256) as u8; (i % 30) as usize]);
+    let dictionary: DictionaryArray<Int32Type> =
+        rows().map(|i| some(i).then(|| ["a", "bb", "ccc"][(i % 3) as usize])).collect();
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+        rows().map(|i| some(i).then(|| (0..i % 6).map(|j| (j != 2).then_some(i * j)).collect::<Vec<_>>())),
+    );
+    let mut words = ListBuilder::new(StringBuilder::new());
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    for i in rows() {
+        for j in 0..i % 4 {
+            words.values().append_value(format!("w{i}.{j}"));
+            maps.keys().append_value(format!("k{j}"));
+            maps.values().append_option((j != 1).then_some(j as i32));
+        }
+        words.append(some(i));
+        maps.append(some(i)).expect("equal lengths");
+    }
+    let structs = StructArray::from(vec![
+        (
+            Arc::new(Field::new("x", DataType::Int32, true)),
+            Arc::new(rows().map(|i| some(i).then_some(i as i32)).collect::<Int32Array>()) as ArrayRef,
+        ),
+        (Arc::new(Field::new("l", words_type(), true)), Arc::new(words.finish_cloned()) as ArrayRef),
+    ]);
+    batch([
+        ("int64", Arc::new(rows().map(|i| some(i).then_some(i64::MAX - i)).collect::<Int64Array>())),
+        (
+            "uint64",
+            Arc::new(
+                rows().map(|i| Some(if i % 2 == 0 { u64::MAX - i as u64 } else { i as u64 })).collect::<UInt64Array>(),
+            ),
+        ),
+        ("int8", Arc::new(rows().map(|i| Some(i as i8)).collect::<Int8Array>())),
+        ("bool", Arc::new(rows().map(|i| some(i).then_some(i % 2 == 0)).collect::<BooleanArray>())),
+        ("f64", Arc::new(rows().map(|i| Some(i as f64 / 3.0)).collect::<Float64Array>())),
+        ("utf8", Arc::new(rows().map(text).collect::<StringArray>())),
+        ("large", Arc::new(rows().map(text).collect::<LargeStringArray>())),
+        ("view", Arc::new(rows().map(text).collect::<StringViewArray>())),
+        ("binary", Arc::new(rows().map(bytes).collect::<BinaryArray>())),
+        ("binary_view", Arc::new(rows().map(bytes).collect::<BinaryViewArray>())),
+        ("dictionary", Arc::new(dictionary)),
+        (
+            "decimal",
+            Arc::new(
+                rows()
+                    .map(|i| some(i).then_some(i as i128 * 1_000_000_007))
+                    .collect::<Decimal128Array>()
+                    .with_precision_and_scale(38, 4)
+                    .expect("fits"),
+            ),
+        ),
+        ("date", Arc::new(rows().map(|i| Some(i as i32)).collect::<Date32Array>())),
+        ("time", Arc::new(rows().map(|i| Some(i)).collect::<Time64MicrosecondArray>())),
+        (
+            "zoned",
+            Arc::new(
+                rows()
+                    .map(|i| some(i).then_some(i * 1_000_003))
+                    .collect::<TimestampMicrosecondArray>()
+                    .with_timezone("Europe/Berlin"),
+            ),
+        ),
+        ("nanos", Arc::new(rows().map(|i| Some(i)).collect::<TimestampNanosecondArray>())),
+        (
+            "fixed",
+            Arc::new(
+                FixedSizeBinaryArray::try_from_iter(rows().map(|i| i.to_be_bytes().to_vec())).expect("equal widths"),
+            ),
+        ),
+        ("list", Arc::new(lists)),
+        ("words", Arc::new(words.finish())),
+        ("map", Arc::new(maps.finish())),
+        ("struct", Arc::new(structs)),
+    ])
+}
+
+fn words_type() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
+}
+
+/// Small pages, so that a few thousand rows have many.
+fn small_pages() -> WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_data_page_size_limit(2000)
+        .set_write_batch_size(64)
+        .set_dictionary_page_size_limit(1000)
+        .set_max_row_group_row_count(Some(1700))
+}
+
+fn layouts() -> Vec<(&'static str, WriterProperties)> {
+    let bare = || small_pages().set_statistics_enabled(EnabledStatistics::None).set_offset_index_disabled(true);
+    vec![
+        ("plain", bare().set_dictionary_enabled(false).build()),
+        ("dictionary, snappy", small_pages().set_compression(Compression::SNAPPY).build()),
+        (
+            "v2, zstd",
+            bare()
+                .set_writer_version(WriterVersion::PARQUET_2_0)
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .build(),
+        ),
+        (
+            "gzip, one page",
+            WriterProperties::builder().set_compression(Compression::GZIP(GzipLevel::default())).build(),
+        ),
+        ("lz4, brotli later", small_pages().set_compression(Compression::LZ4_RAW).build()),
+    ]
+}
+
+#[test]
+fn every_type_comes_back_in_windows() {
+    let files = Files::new();
+    let rows = every_type(0, 4000);
+    for (name, properties) in layouts() {
+        let file = files.put("all.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+        for batch_rows in [1000, 333, 10_000] {
+            let config = ReadConfig::new().with_batch_rows(batch_rows);
+            let batches = files.read(&file, &config).expect(name);
+            assert_same(&join(&batches, &config, 0), &rows);
+            assert_eq!(batches.len(), 4000usize.div_ceil(batch_rows), "{name}: row groups do not cut batches");
+        }
+    }
+}
+
+#[test]
+fn any_row_can_be_the_first() {
+    let files = Files::new();
+    let rows = every_type(0, 4000);
+    let config = ReadConfig::new().with_batch_rows(500);
+    for (name, properties) in layouts() {
+        let file = files.put("all.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+        for start in [1, 499, 500, 1699, 1700, 1701, 3399, 3999] {
+            let mut reader = files.open(&file, &config).expect(name);
+            reader.skip_to(start).expect("skips");
+            let batches = drain(reader.as_mut()).expect(name);
+            assert_same(&join(&batches, &config, start), &rows.slice(start as usize, 4000 - start as usize));
+        }
+        let mut reader = files.open(&file, &config).expect(name);
+        let mut found = Vec::new();
+        for start in [3, 480, 490, 1690, 3000, 3001] {
+            reader.skip_to(start).expect("skips");
+            found.push(reader.next().expect("reads").expect("rows").1);
+            reader.skip_to(0).expect("changes nothing");
+        }
+        let all = concat_batches(&found[0].schema(), &found).expect("one schema");
+        let mut starts = Vec::new();
+        let mut next = 0;
+        for start in [3usize, 480, 490, 1690, 3000, 3001] {
+            let first = start.max(next);
+            next = (first / 500 + 1) * 500;
+            starts.push(rows.slice(first, next - first));
+        }
+        assert_same(&all, &concat_batches(&rows.schema(), &starts).expect("one schema"));
+        reader.skip_to(4000).expect("skips");
+        assert!(reader.next().expect("ends").is_none());
+        reader.skip_to(9000).expect("skips beyond the end");
+        assert!(reader.next().expect("ends").is_none());
+    }
+}
+
+/// Rows whose size jumps: mostly small, some of hundreds of kilobytes, in strings and in lists.
+fn skewed(rows: usize) -> RecordBatch {
+    let size = |i: usize| if i % 400 > 380 { 150_000 + i } else { i % 50 };
+    let text: StringArray = (0..rows).map(|i| Some("x".repeat(size(i)))).collect();
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+        (0..rows).map(|i| Some((0..size(i + 100) / 10).map(|j| Some((i * j) as i64)).collect::<Vec<_>>())),
+    );
+    let ids: Int64Array = (0..rows as i64).map(Some).collect();
+    batch([("id", Arc::new(ids)), ("text", Arc::new(text)), ("list", Arc::new(lists))])
+}
+
+#[test]
+fn sudden_large_rows_shrink_the_step_and_lose_nothing() {
+    let files = Files::new();
+    let rows = skewed(2000);
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        for dictionary in [true, false] {
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_dictionary_enabled(dictionary)
+                .set_statistics_enabled(EnabledStatistics::None)
+                .set_data_page_size_limit(100_000)
+                .set_write_batch_size(16)
+                .build();
+            let file = files.put("skew.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+            let config = ReadConfig::new().with_batch_rows(512).with_batch_bytes(1 << 20);
+            let batches = files.read(&file, &config).expect("reads");
+            assert_cut(&batches, 1 << 20);
+            assert_same(&join(&batches, &config, 0), &rows);
+            let again = files.read(&file, &config).expect("reads");
+            let shape = |b: &[(u64, RecordBatch)]| b.iter().map(|(p, b)| (*p, b.num_rows())).collect::<Vec<_>>();
+            assert_eq!(shape(&batches), shape(&again), "the same cuts every time");
+        }
+    }
+}
+
+#[test]
+fn a_small_file_that_decodes_to_much_comes_in_small_batches() {
+    let files = Files::new();
+    let words: Vec<String> =
+        (0..30).map(|i| char::from(b'a' + i % 26).to_string().repeat(10_000 + i as usize)).collect();
+    let column: StringArray = (0..30_000).map(|i| Some(words[i % 30].as_str())).collect();
+    let properties = WriterProperties::builder().set_statistics_enabled(EnabledStatistics::None).build();
+    let bytes = parquet(&[batch([("s", Arc::new(column))])], properties);
+    assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+    let file = files.put("dictionary.parquet", bytes, Format::Parquet);
+    let config = ReadConfig::new().with_batch_rows(1 << 20).with_batch_bytes(4 << 20);
+    let mut reader = files.open(&file, &config).expect("opens");
+    let mut rows = 0;
+    while let Some((position, batch)) = reader.next().expect("reads") {
+        assert_eq!(position, rows as u64);
+        assert!(batch.get_array_memory_size() < 12 << 20, "{}", batch.get_array_memory_size());
+        let column = batch.column(0).as_string::<i32>();
+        assert!((0..batch.num_rows()).all(|i| column.value(i) == words[(rows + i) % 30]));
+        rows += batch.num_rows();
+    }
+    assert_eq!(rows, 30_000);
+}
+
+#[test]
+fn front_coded_strings_come_back() {
+    let files = Files::new();
+    let column: StringArray = (0..20_000).map(|i| Some(format!("{}{i}", "p".repeat(2000)))).collect();
+    let rows = batch([("s", Arc::new(column))]);
+    let properties =
+        small_pages().set_dictionary_enabled(false).set_column_encoding("s".into(), Encoding::DELTA_BYTE_ARRAY).build();
+    let file = files.put("delta.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+    let config = ReadConfig::new().with_batch_rows(1 << 20).with_batch_bytes(1 << 20);
+    let batches = files.read(&file, &config).expect("reads");
+    assert!(batches.len() >= 39, "{}", batches.len());
+    assert_same(&join(&batches, &config, 0), &rows);
+}
+
+#[test]
+fn only_the_columns_asked_for_are_read() {
+    let files = Files::new();
+    let rows = skewed(3000);
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let bytes = parquet(&[rows.clone()], properties);
+    let size = bytes.len() as u64;
+    let file = files.put("wide.parquet", bytes, Format::Parquet);
+    let config = ReadConfig::new().with_columns(Some(vec!["id".to_owned()]));
+    let batches = files.read(&file, &config).expect("reads");
+    assert_same(&join(&batches, &config, 0), &rows.project(&[0]).expect("there"));
+    assert!(files.context.bytes_read() * 20 < size, "{} of {size}", files.context.bytes_read());
+    let error = files.open(&file, &config.clone().with_columns(Some(vec!["nope".to_owned()]))).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::BadData);
+    assert!(error.to_string().contains("file=memory://t/wide.parquet column=nope"), "{error}");
+}
+
+#[test]
+fn row_groups_that_are_skipped_are_not_read() {
+    let files = Files::new();
+    let rows = skewed(4000);
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some(400)).set_dictionary_enabled(false).build();
+    let bytes = parquet(&[rows.clone()], properties);
+    let size = bytes.len() as u64;
+    let file = files.put("groups.parquet", bytes, Format::Parquet);
+    let config = ReadConfig::new();
+    let mut reader = files.open(&file, &config).expect("opens");
+    reader.skip_to(3700).expect("skips");
+    let batches = drain(reader.as_mut()).expect("reads");
+    assert_same(&join(&batches, &config, 3700), &rows.slice(3700, 300));
+    assert!(files.context.bytes_read() < size / 8, "{} of {size}", files.context.bytes_read());
+}
+
+#[test]
+fn everything_is_read_about_once() {
+    let files = Files::new();
+    let ids: Int64Array = (0..3_000_000i64).map(|i| Some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64))).collect();
+    let bytes = parquet(
+        &[batch([("id", Arc::new(ids.clone())), ("again", Arc::new(ids))])],
+        WriterProperties::builder().set_dictionary_enabled(false).set_max_row_group_row_count(Some(10_000_000)).build(),
+    );
+    let size = bytes.len() as u64;
+    assert!(size > 40 << 20, "one large row group: {size}");
+    let file = files.put("large.parquet", bytes, Format::Parquet);
+    let batches = files.read(&file, &ReadConfig::new().with_batch_rows(100_000)).expect("reads");
+    assert_eq!(batches.iter().map(|(_, b)| b.num_rows()).sum::<usize>(), 3_000_000);
+    let read = files.context.bytes_read();
+    assert!(read >= size * 95 / 100 && read <= size + (128 << 10), "{read} of {size}");
+}
+
+#[test]
+fn files_without_rows_and_without_columns() {
+    let files = Files::new();
+    let empty = every_type(0, 1).slice(0, 0);
+    let file = files.put("empty.parquet", parquet(&[empty.clone()], small_pages().build()), Format::Parquet);
+    let mut reader = files.open(&file, &ReadConfig::new()).expect("opens");
+    assert_eq!(reader.schema().fields().len(), empty.num_columns());
+    assert!(reader.next().expect("ends").is_none());
+
+    let schema = Arc::new(Schema::empty());
+    let none = RecordBatch::try_new_with_options(schema, vec![], &RecordBatchOptions::new().with_row_count(Some(3)))
+        .expect("valid");
+    let file = files.put("none.parquet", parquet(&[none], small_pages().build()), Format::Parquet);
+    assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("refused").kind(), ErrorKind::BadData);
+}
+
+#[test]
+fn metadata_of_the_writer_is_dropped_and_that_of_fields_kept() {
+    let files = Files::new();
+    let field = Field::new("id", DataType::Int64, false).with_metadata([("unit".to_owned(), "m".to_owned())]);
+    let schema = Schema::new(vec![field]).with_metadata([("pandas".to_owned(), "{}".to_owned())]);
+    let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(Int64Array::from(vec![1]))]).expect("valid");
+    let file = files.put("m.parquet", parquet(&[rows], small_pages().build()), Format::Parquet);
+    let schema = files.open(&file, &ReadConfig::new()).expect("opens").schema();
+    assert!(schema.metadata().is_empty());
+    assert_eq!(schema.field(0).metadata().get("unit").map(String::as_str), Some("m"));
+    assert!(!schema.field(0).is_nullable());
+}
+
+#[test]
+fn damaged_files_are_bad_data_and_named() {
+    let files = Files::new();
+    let good = parquet(&[every_type(0, 2000)], small_pages().set_compression(Compression::SNAPPY).build());
+    let damaged: Vec<(&str, Vec<u8>)> = vec![
+        ("zero bytes", vec![]),
+        ("not parquet", b"id,name\n1,a\n".to_vec()),
+        ("truncated", good[..good.len() / 2].to_vec()),
+        ("no footer", good[..good.len() - 4].to_vec()),
+        ("pages overwritten", {
+            let mut bytes = good.clone();
+            bytes[4..20_000].fill(0xA5);
+            bytes
+        }),
+        ("pages zeroed", {
+            let mut bytes = good.clone();
+            bytes[4..20_000].fill(0);
+            bytes
+        }),
+    ];
+    for (what, bytes) in damaged {
+        let file = files.put("damaged.parquet", bytes, Format::Parquet);
+        let error = files.read(&file, &ReadConfig::new()).expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::BadData, "{what}: {error}");
+        assert!(error.to_string().contains("file=memory://t/damaged.parquet"), "{what}: {error}");
+        assert!(!error.to_string().contains('\n'), "{what}: {error}");
+    }
+}
+
+#[test]
+fn no_flipped_byte_is_a_panic() {
+    let files = Files::new();
+    let good = parquet(&[every_type(0, 50)], WriterProperties::builder().set_compression(Compression::SNAPPY).build());
+    let mut random = 12345u64;
+    for _ in 0..300 {
+        let mut bytes = good.clone();
+        for _ in 0..3 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (random >> 33) as usize % bytes.len();
+            bytes[at] ^= 1 << (random >> 61);
+        }
+        let file = files.put("flipped.parquet", bytes, Format::Parquet);
+        if let Err(error) = files.read(&file, &ReadConfig::new()) {
+            assert_eq!(error.kind(), ErrorKind::BadData, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_changed_or_went_is_a_conflict() {
+    let files = Files::new();
+    let rows = skewed(4000);
+    let properties = || WriterProperties::builder().set_max_row_group_row_count(Some(400)).build();
+    let bytes = parquet(&[rows], properties());
+    let file = files.put("f.parquet", bytes.clone(), Format::Parquet);
+    let mut reader = files.open(&file, &ReadConfig::new()).expect("opens");
+    reader.next().expect("reads").expect("rows");
+    files.replace("f.parquet", bytes);
+    let error = drain(reader.as_mut()).expect_err("changed");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("file=memory://t/f.parquet"), "{error}");
+    assert!(error.hint().is_some());
+    assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("changed").kind(), ErrorKind::Conflict);
+
+    files.runtime.block_on(files.storage.delete(&file.path, checkpoint_fs::DeleteOptions::new())).expect("deleted");
+    assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("gone").kind(), ErrorKind::Conflict);
+}
