@@ -1,0 +1,147 @@
+//! The end of a job: `complete` in the checkpoint, and the mark that stays in the output.
+
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::read_json;
+use crate::error::{Error, Result};
+use crate::job::Fingerprint;
+use crate::names::{JobId, TaskName};
+use crate::record::DataFile;
+
+/// How the mark's name begins; the job's ID follows.
+const MARK_PREFIX: &str = "_CHECKPOINT_COMPLETE-";
+
+/// The file `_meta/complete`, and word for word the mark in the output: what was done, so that it can be
+/// told from a job that has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompleteFile {
+    /// The version of the format.
+    pub format: u32,
+    /// The job.
+    pub job: JobId,
+    /// Whether the checkpoint is being removed by the user's wish, the job done or not.
+    #[serde(default)]
+    pub removed: bool,
+    /// Where the checkpoint was.
+    pub checkpoint: String,
+    /// When it ended (RFC 3339), for people.
+    pub finished: String,
+    /// Input rows that are done.
+    pub rows: u64,
+    /// What the job was.
+    pub fingerprint: Fingerprint,
+    /// All its data files.
+    pub data_files: Vec<DataFile>,
+}
+
+/// The mark's name in the output.
+pub(crate) fn mark_path(job: &JobId) -> Result<ObjectPath> {
+    Ok(ObjectPath::parse(format!("{MARK_PREFIX}{job}.json"))?)
+}
+
+/// What an output directory holds that concerns checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct OutputView {
+    /// The marks of jobs that ended here.
+    pub(crate) marks: Vec<CompleteFile>,
+    /// Every file at the top and in `_failed`, by its path in the output, with its size.
+    pub(crate) files: std::collections::HashMap<String, u64>,
+}
+
+impl OutputView {
+    /// Reads it: two listings, and a read per mark.
+    pub(crate) async fn read(output: &StorageRef) -> Result<Self> {
+        let mut view = Self::default();
+        let failed = ObjectPath::parse(crate::layout::FAILED_DIR)?;
+        for dir in [ObjectPath::root(), failed] {
+            for (path, meta) in output.list_files(&dir, false).await? {
+                view.files.insert(path.as_str().to_owned(), meta.size);
+            }
+        }
+        for name in view.files.keys().filter(|n| n.starts_with(MARK_PREFIX)) {
+            view.marks.extend(read_json::<CompleteFile>(output, &ObjectPath::parse(name.as_str())?).await?);
+        }
+        Ok(view)
+    }
+
+    /// The jobs whose data files are here, each with one example.
+    pub(crate) fn jobs(&self) -> std::collections::BTreeMap<JobId, String> {
+        let mut jobs = std::collections::BTreeMap::new();
+        for name in self.files.keys() {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            if let Some(task) = TaskName::of_file(file) {
+                jobs.entry(task.job).or_insert_with(|| name.clone());
+            }
+        }
+        jobs
+    }
+}
+
+/// What a run without a checkpoint finds in its output.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing that concerns it.
+    Fresh,
+    /// The same job ended here and nothing has changed since.
+    Complete(Box<CompleteFile>),
+}
+
+/// Decides whether a job without a checkpoint may begin on this output.
+///
+/// # Errors
+/// `Conflict` when the output holds data of a job whose checkpoint is gone: going on would double rows.
+pub(crate) fn judge(view: &OutputView, checkpoint: &str, now: &Fingerprint, known: &[JobId]) -> Result<Found> {
+    let mut reasons = Vec::new();
+    for mark in view.marks.iter().filter(|m| !m.removed) {
+        if mark.checkpoint != checkpoint {
+            reasons.push(format!("job {} ended here with another checkpoint: {}", mark.job, mark.checkpoint));
+            continue;
+        }
+        let changes = changes_since(mark, now, view);
+        if changes.is_empty() {
+            return Ok(Found::Complete(Box::new(mark.clone())));
+        }
+        reasons.extend(changes.into_iter().take(8).map(|c| format!("since job {} ended here: {c}", mark.job)));
+    }
+    let marked = |job: &JobId| view.marks.iter().any(|m| !m.removed && m.job == *job);
+    for (job, example) in view.jobs().into_iter().filter(|(job, _)| !known.contains(job) && !marked(job)) {
+        reasons.push(format!("data of job {job} is here, without its checkpoint: {example}"));
+    }
+    if reasons.is_empty() {
+        return Ok(Found::Fresh);
+    }
+    Err(Error::conflict(format!(
+        "the output holds data of a job that this checkpoint does not know: {}: output={}",
+        reasons.join("; "),
+        now.output
+    ))
+    .with_hint(format!(
+        "going on would write rows again that are already there. Write to another --output, or make a checkpoint \
+         from this output with `ckpt adopt --output {} --checkpoint {checkpoint} --id-column NAME`, or pass --append \
+         to add to it all the same",
+        now.output
+    )))
+}
+
+fn changes_since(mark: &CompleteFile, now: &Fingerprint, view: &OutputView) -> Vec<String> {
+    let difference = mark.fingerprint.difference(now);
+    let mut lines: Vec<String> = difference.lines().map(str::to_owned).collect();
+    // After the end a changed or an added file means new work, with an ID column too.
+    if !now.row_hash {
+        let strict = |f: &Fingerprint| Fingerprint { row_hash: true, ..f.clone() };
+        for line in strict(&mark.fingerprint).difference(&strict(now)).read {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    for file in &mark.data_files {
+        match view.files.get(&file.name) {
+            None => lines.push(format!("data file gone: {}", file.name)),
+            Some(size) if *size != file.bytes => lines.push(format!("data file changed: {}", file.name)),
+            Some(_) => {}
+        }
+    }
+    lines
+}

@@ -1,0 +1,177 @@
+//! The set of IDs that are done: what filters the input of a resumed run.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, not};
+
+use super::class::IdClass;
+use super::keys::{IdColumn, Keys};
+use crate::error::{Error, Result};
+
+/// A set of IDs. Exact for every caller: a wrong "yes" would lose a row.
+pub trait IdSet: Debug + Send + Sync {
+    /// How many IDs it holds.
+    fn len(&self) -> u64;
+
+    /// Whether it holds none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The class of the IDs; `None` while there are none.
+    fn class(&self) -> Option<&IdClass>;
+
+    /// About how many bytes of memory it takes.
+    fn memory(&self) -> u64;
+
+    /// For each value whether it is in the set; a null is not.
+    ///
+    /// # Errors
+    /// `BadData` when the type cannot be an ID or is of another class: a string never equals a number.
+    fn contains(&self, ids: &ArrayRef) -> Result<BooleanArray>;
+
+    /// The rows of a batch whose ID is *not* in the set.
+    ///
+    /// # Errors
+    /// As [`IdSet::contains`], and when the column is missing.
+    fn filter(&self, batch: &RecordBatch, id_column: &str) -> Result<RecordBatch> {
+        let ids = batch
+            .column_by_name(id_column)
+            .ok_or_else(|| Error::bad_data(format!("the ID column is missing: column={id_column}")))?;
+        let done = self.contains(ids)?;
+        if done.true_count() == 0 {
+            return Ok(batch.clone());
+        }
+        let filtered = not(&done).and_then(|keep| filter_record_batch(batch, &keep));
+        filtered.map_err(|e| Error::bad_data("a batch cannot be filtered").with_source(e))
+    }
+}
+
+/// The plain set: every ID whole, in a hash table.
+#[derive(Debug, Default)]
+pub struct ExactIdSet {
+    class: Option<IdClass>,
+    ints: HashSet<i128>,
+    bytes: HashSet<Box<[u8]>>,
+    bytes_len: u64,
+}
+
+impl ExactIdSet {
+    /// The empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a column; answers how many of its IDs were new.
+    ///
+    /// # Errors
+    /// `BadData` when the class differs from what is there.
+    pub fn insert(&mut self, ids: &IdColumn) -> Result<u64> {
+        self.agree(ids.class())?;
+        self.class.get_or_insert_with(|| ids.class().clone());
+        let mut added = 0;
+        match ids.keys() {
+            Keys::Int(keys) => added = keys.iter().map(|k| u64::from(self.ints.insert(*k))).sum(),
+            keys => {
+                for key in (0..ids.len()).filter_map(|row| keys.bytes(row)) {
+                    if self.bytes.insert(key.into()) {
+                        added += 1;
+                        self.bytes_len += key.len() as u64;
+                    }
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// The first row of a column that is in the set.
+    ///
+    /// # Errors
+    /// As [`IdSet::contains`].
+    pub fn first_common(&self, ids: &IdColumn) -> Result<Option<usize>> {
+        self.agree(ids.class())?;
+        Ok((0..ids.len()).find(|row| self.has(ids.keys(), *row)))
+    }
+
+    fn has(&self, keys: &Keys, row: usize) -> bool {
+        match keys {
+            Keys::Int(keys) => self.ints.contains(&keys[row]),
+            keys => keys.bytes(row).is_some_and(|k| self.bytes.contains(k)),
+        }
+    }
+
+    fn agree(&self, other: &IdClass) -> Result<()> {
+        match &self.class {
+            Some(class) if class != other => {
+                Err(Error::bad_data(format!("IDs of different types do not compare: committed={class} given={other}"))
+                    .with_hint(
+                        "the ID column changed its type since the checkpoint began; use a fresh checkpoint and output",
+                    ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl IdSet for ExactIdSet {
+    fn len(&self) -> u64 {
+        (self.ints.len() + self.bytes.len()) as u64
+    }
+
+    fn class(&self) -> Option<&IdClass> {
+        self.class.as_ref()
+    }
+
+    fn memory(&self) -> u64 {
+        (self.ints.capacity() * 17 + self.bytes.capacity() * 17) as u64 + self.bytes_len
+    }
+
+    fn contains(&self, ids: &ArrayRef) -> Result<BooleanArray> {
+        self.agree(&IdClass::of(ids.data_type())?)?;
+        if self.is_empty() {
+            return Ok(BooleanArray::from(vec![false; ids.len()]));
+        }
+        let column = IdColumn::encode_any(ids)?;
+        let nulls = ids.logical_nulls();
+        let is_null = |row| nulls.as_ref().is_some_and(|n| n.is_null(row));
+        Ok((0..ids.len()).map(|row| Some(!is_null(row) && self.has(&column, row))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, Int64Array, StringArray};
+
+    use super::*;
+
+    fn set(array: impl Array + 'static) -> ExactIdSet {
+        let mut set = ExactIdSet::new();
+        let array: ArrayRef = Arc::new(array);
+        set.insert(&IdColumn::try_new(&array).unwrap().unwrap()).unwrap();
+        set
+    }
+
+    #[test]
+    fn filters_exactly_and_across_widths() {
+        let done = set(Int64Array::from(vec![1, (1 << 53) + 1, -9]));
+        let probe: ArrayRef = Arc::new(Int64Array::from(vec![Some(1 << 53), Some((1 << 53) + 1), None]));
+        assert_eq!(done.contains(&probe).unwrap(), BooleanArray::from(vec![false, true, false]));
+        let narrow: ArrayRef = Arc::new(Int32Array::from(vec![1, -9, 5]));
+        let batch = RecordBatch::try_from_iter([("id", narrow)]).unwrap();
+        let rest = done.filter(&batch, "id").unwrap();
+        assert_eq!(rest.column(0).as_ref(), &Int32Array::from(vec![5]));
+    }
+
+    #[test]
+    fn a_string_never_equals_a_number() {
+        let done = set(StringArray::from(vec!["1"]));
+        let probe: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let error = done.contains(&probe).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::BadData);
+        assert!(done.filter(&RecordBatch::try_from_iter([("id", probe)]).unwrap(), "uid").is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! The job: who it is, and what must not change between its attempts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::JobId;
+
+/// One input file, as it was when the job read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// The path without its scheme, exactly as row hashes are made from it.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The store's entity tag, or the time of its last change where there is none.
+    pub version: Option<String>,
+}
+
+/// What must not change between attempts of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The column of the IDs.
+    pub id_column: String,
+    /// How the IDs compare; see `IdClass`.
+    pub id_class: String,
+    /// The Arrow type of the ID column, for people.
+    pub id_type: String,
+    /// Whether the IDs are row hashes: then the input must stay exactly as it was.
+    pub row_hash: bool,
+    /// The reader's filter, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// The output directory.
+    pub output: String,
+    /// What the user calls this version of the job's logic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The input files, in reading order.
+    pub inputs: Vec<InputFile>,
+}
+
+/// The file `_meta/job.json`, created once and never changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobFile {
+    /// The version of the checkpoint's format.
+    pub format: u32,
+    /// The job's ID, the first part of every name it makes.
+    pub job: JobId,
+    /// When it was created (RFC 3339), for people.
+    pub created: String,
+    /// Whether the user allowed it to add to an output that was not empty.
+    #[serde(default)]
+    pub append: bool,
+    /// What the first attempt began with; a later one may have recorded another.
+    pub fingerprint: Fingerprint,
+}
+
+/// How two fingerprints differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Changes that no flag allows: other IDs, or another output.
+    pub identity: Vec<String>,
+    /// Changes of what is read or of what it means; `--allow-changed-read` goes on with them.
+    pub read: Vec<String>,
+}
+
+impl Difference {
+    /// Whether nothing differs that matters.
+    pub fn is_empty(&self) -> bool {
+        self.identity.is_empty() && self.read.is_empty()
+    }
+
+    /// The lines that say what changed.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.identity.iter().chain(&self.read).map(String::as_str)
+    }
+}
+
+impl Fingerprint {
+    /// What changed from `self`, the recorded one, to `now`.
+    ///
+    /// With row hashes every change of the input counts, since a hash is a path and a position. With an ID
+    /// column rows may come and files may change; a file that is gone is a difference.
+    pub fn difference(&self, now: &Fingerprint) -> Difference {
+        let mut difference = Difference::default();
+        let mut changed = |list: fn(&mut Difference) -> &mut Vec<String>, what: &str, old: &str, new: &str| {
+            if old != new {
+                list(&mut difference).push(format!("{what}: was {old}, is {new}"));
+            }
+        };
+        let identity: fn(&mut Difference) -> &mut Vec<String> = |d| &mut d.identity;
+        let read: fn(&mut Difference) -> &mut Vec<String> = |d| &mut d.read;
+        let optional = |v: &Option<String>| v.as_ref().map_or_else(|| "none".to_owned(), |v| format!("{v:?}"));
+        changed(identity, "the ID column", &self.id_column, &now.id_column);
+        changed(identity, "the type of the IDs", &self.id_class, &now.id_class);
+        changed(identity, "row hashes", yes_no(self.row_hash), yes_no(now.row_hash));
+        changed(identity, "the output", &self.output, &now.output);
+        changed(read, "the reader's filter", &optional(&self.filter), &optional(&now.filter));
+        changed(read, "the job's version", &optional(&self.version), &optional(&now.version));
+        difference.read.extend(self.input_changes(now));
+        difference
+    }
+
+    fn input_changes(&self, now: &Fingerprint) -> Vec<String> {
+        const SHOWN: usize = 5;
+        let by_path =
+            |f: &Fingerprint| f.inputs.iter().map(|i| (i.path.clone(), i.clone())).collect::<BTreeMap<_, _>>();
+        let (old, new) = (by_path(self), by_path(now));
+        let mut groups: [(&str, Vec<String>); 3] =
+            [("input file gone", Vec::new()), ("input file added", Vec::new()), ("input file changed", Vec::new())];
+        for (path, was) in &old {
+            match new.get(path) {
+                None => groups[0].1.push(path.clone()),
+                Some(is) if self.row_hash && is != was => groups[2].1.push(if is.size == was.size {
+                    format!("{path} (same size, written again)")
+                } else {
+                    format!("{path} ({} bytes, was {})", is.size, was.size)
+                }),
+                Some(_) => {}
+            }
+        }
+        if self.row_hash {
+            groups[1].1.extend(new.keys().filter(|p| !old.contains_key(*p)).cloned());
+        }
+        let mut lines = Vec::new();
+        for (what, paths) in groups {
+            lines.extend(paths.iter().take(SHOWN).map(|p| format!("{what}: {p}")));
+            if paths.len() > SHOWN {
+                lines.push(format!("{what}: {} more", paths.len() - SHOWN));
+            }
+        }
+        lines
+    }
+}
+
+fn yes_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(row_hash: bool) -> Fingerprint {
+        let input = |path: &str| InputFile { path: path.into(), size: 10, version: Some("v1".into()) };
+        Fingerprint {
+            id_column: "id".into(),
+            id_class: "integer".into(),
+            id_type: "Int64".into(),
+            row_hash,
+            filter: None,
+            output: "/out".into(),
+            version: None,
+            inputs: vec![input("/in/a"), input("/in/b")],
+        }
+    }
+
+    #[test]
+    fn with_row_hashes_every_change_of_the_input_counts() {
+        let was = fingerprint(true);
+        let mut now = was.clone();
+        assert!(was.difference(&now).is_empty());
+        now.inputs[0].size = 11;
+        now.inputs[1].path = "/in/c".into();
+        let lines: Vec<String> = was.difference(&now).lines().map(str::to_owned).collect();
+        assert_eq!(
+            lines,
+            ["input file gone: /in/b", "input file added: /in/c", "input file changed: /in/a (11 bytes, was 10)"]
+        );
+    }
+
+    #[test]
+    fn with_an_id_column_only_a_missing_file_counts() {
+        let was = fingerprint(false);
+        let mut now = was.clone();
+        now.inputs[0].size = 11;
+        now.inputs.push(InputFile { path: "/in/new".into(), size: 1, version: None });
+        assert!(was.difference(&now).is_empty());
+        now.inputs.remove(1);
+        assert_eq!(was.difference(&now).read, ["input file gone: /in/b"]);
+    }
+
+    #[test]
+    fn another_id_or_output_is_another_job() {
+        let was = fingerprint(false);
+        let now =
+            Fingerprint { id_column: "uid".into(), output: "/other".into(), version: Some("2".into()), ..was.clone() };
+        let difference = was.difference(&now);
+        assert_eq!(difference.identity, ["the ID column: was id, is uid", "the output: was /out, is /other"]);
+        assert_eq!(difference.read, ["the job's version: was none, is \"2\""]);
+    }
+}

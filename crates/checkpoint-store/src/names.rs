@@ -1,0 +1,168 @@
+//! Names: jobs, tasks, and which task a data file belongs to. No name is ever used twice.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::Runtime;
+
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+const JOB_LEN: usize = 16;
+
+/// A job: 16 characters of `a-z2-7`, the first a letter; 75 random bits or more.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobId(String);
+
+impl JobId {
+    /// A new one.
+    pub fn random(runtime: &dyn Runtime) -> Self {
+        let (mut low, mut high) = (runtime.random(), runtime.random());
+        let text = (0..JOB_LEN).map(|i| {
+            let source = if i < 8 { &mut low } else { &mut high };
+            let value = (*source & 31) as usize;
+            *source >>= 5;
+            char::from(ALPHABET[if i == 0 { value % 26 } else { value }])
+        });
+        Self(text.collect())
+    }
+
+    /// Parses one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        (bytes.len() == JOB_LEN && bytes[0].is_ascii_lowercase() && bytes.iter().all(|b| ALPHABET.contains(b)))
+            .then(|| Self(text.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("not a job ID: {text:?}"))
+    }
+}
+
+impl From<JobId> for String {
+    fn from(id: JobId) -> String {
+        id.0
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A task of one of our jobs, `<job>-<attempt>-<number>`; the number has six digits or more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskName {
+    /// The job.
+    pub job: JobId,
+    /// The attempt that made it, from 1.
+    pub attempt: u64,
+    /// Its number in the attempt, from 1.
+    pub number: u64,
+}
+
+impl TaskName {
+    /// Parses exactly a task name, in the one form that [`TaskName`] prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '-');
+        let job = JobId::parse(parts.next()?)?;
+        let (attempt, number) = (parts.next()?, parts.next()?);
+        let canonical = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        if !canonical(attempt) || !canonical(number) {
+            return None;
+        }
+        let name = Self { job, attempt: attempt.parse().ok()?, number: number.parse().ok()? };
+        (name.to_string() == text).then_some(name)
+    }
+
+    /// The task that owns a data file: the name up to the separator (`-` or `.`) after the number.
+    pub fn of_file(file: &str) -> Option<Self> {
+        let second_dash = file.match_indices('-').nth(1)?.0;
+        let end = file[second_dash + 1..].find(['-', '.'])? + second_dash + 1;
+        Self::parse(&file[..end])
+    }
+}
+
+impl fmt::Display for TaskName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{:06}", self.job, self.attempt, self.number)
+    }
+}
+
+/// The longest of `names` that owns a file: a prefix of it that a separator (`-` or `.`) follows.
+///
+/// The separator keeps `x_100000` from claiming the files of `x_1000000`, and `job_1` those of `job_10`.
+pub(crate) fn owner<'n>(file: &str, is_known: impl Fn(&str) -> Option<&'n str>) -> Option<&'n str> {
+    file.char_indices().rev().filter(|(_, c)| matches!(c, '-' | '.')).find_map(|(i, _)| is_known(&file[..i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::SystemRuntime;
+
+    #[test]
+    fn job_ids_are_random_and_parse() {
+        let (a, b) = (JobId::random(&SystemRuntime), JobId::random(&SystemRuntime));
+        assert_ne!(a, b);
+        assert_eq!(JobId::parse(a.as_str()), Some(a));
+        for bad in ["", "abc", "2bcdefghijklmnop", "Abcdefghijklmnop", "abcdefghijklmno1"] {
+            assert_eq!(JobId::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_task_name_has_one_spelling() {
+        let name = TaskName { job: JobId::parse("abcdefghijklmnop").unwrap(), attempt: 3, number: 42 };
+        assert_eq!(name.to_string(), "abcdefghijklmnop-3-000042");
+        assert_eq!(TaskName::parse("abcdefghijklmnop-3-000042"), Some(name.clone()));
+        for bad in [
+            "abcdefghijklmnop-3-42",
+            "abcdefghijklmnop-03-000042",
+            "abcdefghijklmnop-3-0000042",
+            "abcdefghijklmnop-3-000042-0",
+        ] {
+            assert_eq!(TaskName::parse(bad), None, "{bad}");
+        }
+        let wide = TaskName { number: 1_000_000, ..name };
+        assert_eq!(TaskName::parse(&wide.to_string()), Some(wide));
+    }
+
+    #[test]
+    fn files_belong_to_exactly_one_task() {
+        let of = |f: &str| TaskName::of_file(f).map(|t| t.number);
+        assert_eq!(of("abcdefghijklmnop-3-100000.parquet"), Some(100_000));
+        assert_eq!(of("abcdefghijklmnop-3-1000000-0.parquet"), Some(1_000_000));
+        assert_eq!(of("abcdefghijklmnop-3-100000"), None, "no separator");
+        assert_eq!(of("other-3-100000.parquet"), None);
+    }
+
+    #[test]
+    fn the_longest_known_name_owns_a_file() {
+        let known = ["x_100000", "x_1000000", "job_1", "job_10", "a-b", "a"];
+        let of = |f: &str| owner(f, |s| known.into_iter().find(|k| *k == s));
+        assert_eq!(of("x_1000000-0.parquet"), Some("x_1000000"));
+        assert_eq!(of("x_100000-0.parquet"), Some("x_100000"));
+        assert_eq!(of("job_10.parquet"), Some("job_10"));
+        assert_eq!(of("job_11-0.parquet"), None);
+        assert_eq!(of("a-b-0.parquet"), Some("a-b"));
+        assert_eq!(of("a-c-0.parquet"), Some("a"));
+        assert_eq!(of("x_100000"), None);
+    }
+}

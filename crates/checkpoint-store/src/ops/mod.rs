@@ -1,0 +1,13 @@
+//! What people do with a checkpoint besides running a job over it.
+
+mod collect;
+mod recover;
+mod remove;
+mod status;
+mod verify;
+
+pub use collect::{Found, find_checkpoints};
+pub use recover::{RecoverOptions, RecoverReport, recover};
+pub use remove::remove;
+pub use status::{Status, committed_ids, status};
+pub use verify::{VerifyReport, verify};

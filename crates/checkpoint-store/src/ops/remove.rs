@@ -1,0 +1,47 @@
+//! Removing a checkpoint by the user's wish.
+
+use crate::checkpoint::{Checkpoint, FORMAT};
+use crate::complete::CompleteFile;
+use crate::error::Result;
+use crate::job::Fingerprint;
+use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
+use crate::names::JobId;
+
+/// Deletes a checkpoint, under its lease, so that a deletion that is killed is finished by the next run and
+/// never taken for a checkpoint with fewer rows. The output is not touched.
+///
+/// # Errors
+/// `NoCheckpoint`; `Conflict` while a job is using it; `Storage`.
+pub async fn remove(checkpoint: &Checkpoint, options: LeaseOptions) -> Result<()> {
+    let snapshot = checkpoint.existing().await?;
+    if snapshot.complete.as_ref().is_some_and(|c| c.removed) {
+        return crate::end::finish_deletion(checkpoint, None, &options).await;
+    }
+    let lease = Lease::acquire(checkpoint, options).await?;
+    let fenced = checkpoint.fenced(&lease);
+    let nobody = Fingerprint {
+        id_column: String::new(),
+        id_class: String::new(),
+        id_type: String::new(),
+        row_hash: false,
+        filter: None,
+        output: String::new(),
+        version: None,
+        inputs: Vec::new(),
+    };
+    let file = CompleteFile {
+        format: FORMAT,
+        job: snapshot.job.map_or_else(|| JobId::random(checkpoint.runtime.as_ref()), |j| j.job),
+        removed: true,
+        checkpoint: checkpoint.url().to_owned(),
+        finished: timestamp(&checkpoint.runtime),
+        rows: snapshot.closed.rows,
+        fingerprint: snapshot.fingerprint.unwrap_or(nobody),
+        data_files: Vec::new(),
+    };
+    let removed = crate::end::remove(&fenced, &lease, file).await;
+    if removed.is_err() {
+        let _ = lease.end(AttemptState::Failed).await;
+    }
+    removed
+}

@@ -1,0 +1,248 @@
+//! Records: a Parquet file of one column, the IDs of a task, with the task's facts in its metadata.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Field, Schema};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::id::IdColumn;
+
+/// The metadata key under which a record keeps its facts.
+const FACTS_KEY: &str = "checkpoint.record";
+/// The newest format of records that this code reads, and the one that it writes.
+const FORMAT: u32 = 1;
+
+/// A data file of a task, relative to the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataFile {
+    /// Its name in the output directory; starts with the task's name, or with `_failed/` and it.
+    pub name: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its rows.
+    pub rows: u64,
+}
+
+/// What a record says of its task besides the IDs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordFacts {
+    /// The version of the record format.
+    pub format: u32,
+    /// The job.
+    pub job: String,
+    /// The attempt, from 1.
+    pub attempt: u64,
+    /// The task, as its name is spelled.
+    pub task: String,
+    /// Rows that the task read; as many as there are IDs.
+    pub input_rows: u64,
+    /// Rows that the task wrote, over all its data files.
+    pub output_rows: u64,
+    /// Rows that were set aside because the transform failed on them.
+    #[serde(default)]
+    pub failed_rows: u64,
+    /// The data files; the task is whole when each is there in its size.
+    pub data_files: Vec<DataFile>,
+    /// The version that the user gave the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_version: Option<String>,
+    /// The Arrow schema of the data, as an IPC message in base64; none when the task wrote no row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<String>,
+    /// Carried by this write alone; tells a lost reply from another's record.
+    pub write_token: String,
+}
+
+/// A record, read.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    /// Its facts; `None` for a record that Ray wrote.
+    pub(crate) facts: Option<RecordFacts>,
+    /// The name of its column.
+    pub(crate) id_column: String,
+    /// The IDs; `None` for a record without rows.
+    pub(crate) ids: Option<IdColumn>,
+}
+
+impl Record {
+    /// The field of the IDs; of no type where the record has no rows.
+    pub(crate) fn id_field(&self) -> Field {
+        let data_type = self.ids.as_ref().map_or(DataType::Null, |ids| ids.array().data_type().clone());
+        Field::new(&self.id_column, data_type, true)
+    }
+}
+
+/// Spells a schema for [`RecordFacts::output_schema`].
+pub fn encode_schema(schema: &Schema) -> String {
+    let options = arrow::ipc::writer::IpcWriteOptions::default();
+    let bare = Schema::new(schema.fields().clone());
+    let mut tracker = arrow::ipc::writer::DictionaryTracker::new(true);
+    let message = arrow::ipc::writer::IpcDataGenerator::default()
+        .schema_to_bytes_with_dictionary_tracker(&bare, &mut tracker, &options)
+        .ipc_message;
+    BASE64_STANDARD.encode(message)
+}
+
+/// Reads what [`encode_schema`] wrote.
+///
+/// # Errors
+/// `BadData` when it is not that.
+pub fn decode_schema(text: &str) -> Result<Schema> {
+    let broken = || Error::bad_data("the output schema in a record is damaged");
+    let bytes = BASE64_STANDARD.decode(text).map_err(|e| broken().with_source(e))?;
+    let message = arrow::ipc::root_as_message(&bytes).map_err(|e| broken().with_source(e.to_string()))?;
+    arrow::ipc::convert::try_fb_to_schema(message.header_as_schema().ok_or_else(broken)?)
+        .map_err(|e| broken().with_source(e))
+}
+
+/// Encodes a record. The field is nullable, as in Ray's own, so that both load together.
+pub(crate) fn encode(id_column: &str, ids: &IdColumn, facts: &RecordFacts) -> Result<Bytes> {
+    let array: ArrayRef = ids.array().clone();
+    let field = Field::new(id_column, array.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let failed = |e: &dyn std::fmt::Display| Error::bad_data(format!("a record cannot be encoded: {e}"));
+    let json = serde_json::to_string(facts).map_err(|e| failed(&e))?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(vec![KeyValue::new(FACTS_KEY.to_owned(), json)]))
+        .build();
+    let mut buffer = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut buffer, schema.clone(), Some(properties)).map_err(|e| failed(&e))?;
+    let batch = RecordBatch::try_new(schema, vec![array]).map_err(|e| failed(&e))?;
+    writer.write(&batch).map_err(|e| failed(&e))?;
+    writer.close().map_err(|e| failed(&e))?;
+    Ok(buffer.into())
+}
+
+/// What is wrong with a damaged record, in a few words; the caller names the file.
+pub(crate) type Damage = String;
+
+/// Decodes a record and checks that its one column is the ID column (any one column, when none is named).
+pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
+    if bytes.is_empty() {
+        return Err("it has zero bytes".into());
+    }
+    let not_parquet = |e: parquet::errors::ParquetError| format!("it is not a readable Parquet file ({e})");
+    let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(not_parquet)?;
+    let facts = facts_of(&metadata)?;
+    let names: Vec<&str> = metadata.schema().fields().iter().map(|f| f.name().as_str()).collect();
+    let column = match (names.as_slice(), id_column) {
+        ([one], None) => (*one).to_owned(),
+        ([one], Some(wanted)) if *one == wanted => wanted.to_owned(),
+        (_, wanted) => return Err(format!("its columns are {names:?} and not [{:?}]", wanted.unwrap_or("<the ID>"))),
+    };
+    let rows = metadata.metadata().file_metadata().num_rows();
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
+        .with_batch_size(usize::try_from(rows).unwrap_or(usize::MAX).clamp(1, 1 << 20))
+        .build()
+        .map_err(not_parquet)?;
+    let mut arrays = Vec::new();
+    for batch in reader {
+        arrays.push(batch.map_err(|e| format!("it is not a readable Parquet file ({e})"))?.column(0).clone());
+    }
+    let ids = match arrays.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => {
+            let several: Vec<_> = several.iter().map(AsRef::as_ref).collect();
+            Some(concat(&several).map_err(|e| format!("its IDs do not fit in one array ({e})"))?)
+        }
+    };
+    let ids = ids.filter(|a| !a.is_empty()).map(|a| IdColumn::try_new(&a)).transpose().map_err(|e| e.to_string())?;
+    let ids = ids.transpose().map_err(|problem| problem.to_string())?;
+    let count = ids.as_ref().map_or(0, IdColumn::len) as u64;
+    if let Some(facts) = facts.as_ref().filter(|f| f.input_rows != count) {
+        return Err(format!("it holds {count} IDs and says {}", facts.input_rows));
+    }
+    Ok(Record { facts, id_column: column, ids })
+}
+
+fn facts_of(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<RecordFacts>, Damage> {
+    let pairs = metadata.metadata().file_metadata().key_value_metadata();
+    let Some(json) = pairs.into_iter().flatten().find(|kv| kv.key == FACTS_KEY).and_then(|kv| kv.value.as_ref()) else {
+        return Ok(None);
+    };
+    #[derive(Deserialize)]
+    struct Version {
+        format: u32,
+    }
+    let version: Version = serde_json::from_str(json).map_err(|e| format!("its facts are damaged ({e})"))?;
+    if version.format > FORMAT {
+        return Err(format!("its format is {}, newer than this program reads ({FORMAT})", version.format));
+    }
+    serde_json::from_str(json).map(Some).map_err(|e| format!("its facts are damaged ({e})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringArray};
+
+    use super::*;
+
+    fn facts(rows: u64) -> RecordFacts {
+        RecordFacts {
+            format: FORMAT,
+            job: "abcdefghijklmnop".into(),
+            attempt: 1,
+            task: "abcdefghijklmnop-1-000001".into(),
+            input_rows: rows,
+            output_rows: rows,
+            failed_rows: 0,
+            data_files: vec![DataFile { name: "abcdefghijklmnop-1-000001.parquet".into(), bytes: 9, rows }],
+            job_version: None,
+            output_schema: None,
+            write_token: "t".into(),
+        }
+    }
+
+    fn column(array: impl arrow::array::Array + 'static) -> IdColumn {
+        let array: ArrayRef = Arc::new(array);
+        IdColumn::try_new(&array).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was_written() {
+        let ids = column(Int64Array::from(vec![3, (1 << 53) + 1]));
+        let bytes = encode("uid", &ids, &facts(2)).unwrap();
+        let record = decode(bytes, Some("uid")).unwrap();
+        assert_eq!(record.facts, Some(facts(2)));
+        assert_eq!(record.ids.unwrap().array(), ids.array());
+    }
+
+    #[test]
+    fn damage_is_said_in_words() {
+        let good = encode("uid", &column(StringArray::from(vec!["a"])), &facts(1)).unwrap();
+        let damage = |bytes: Bytes, column: &str| decode(bytes, Some(column)).unwrap_err();
+        assert!(damage(Bytes::new(), "uid").contains("zero bytes"));
+        assert!(damage(good.slice(..good.len() / 2), "uid").contains("not a readable Parquet"));
+        assert!(damage(good, "id").contains("uid"));
+        let lying = encode("uid", &column(StringArray::from(vec!["a"])), &facts(2)).unwrap();
+        assert!(damage(lying, "uid").contains("holds 1 IDs and says 2"));
+        let newer = RecordFacts { format: FORMAT + 1, ..facts(1) };
+        let newer = encode("uid", &column(StringArray::from(vec!["a"])), &newer).unwrap();
+        assert!(damage(newer, "uid").contains("newer"));
+    }
+
+    #[test]
+    fn schemas_survive_their_spelling() {
+        let schema = Schema::new(vec![
+            Field::new("a", DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into()), true),
+            Field::new("b", DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true))), false),
+        ]);
+        let read = decode_schema(&encode_schema(&schema)).unwrap();
+        assert_eq!(read.field(1), schema.field(1));
+        assert_eq!(read.field(0).data_type(), schema.field(0).data_type());
+        assert!(decode_schema("%%%").is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! Making the decision: committing what is rolled forward, and writing the closed list.
+
+use checkpoint_fs::{StorageExt, WriteMode, WriteOptions, WriteOutcome};
+
+use super::plan::Plan;
+use crate::checkpoint::{Checkpoint, read_json, to_json};
+use crate::closed::ClosedList;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout;
+
+/// Commits what the plan rolls forward, then closes attempt `closes` with one create-only write.
+///
+/// Answers the list that holds: ours, or that of whoever was first; `None` when another's list differs and
+/// everything must be planned again.
+///
+/// # Errors
+/// `Conflict` when the lease is lost, `OutcomeUnknown`, `Storage`.
+pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, closes: u64, by: u64) -> Result<Option<ClosedList>> {
+    for task in &plan.roll_forward {
+        let path = layout::committed(&task.name)?;
+        let mode = if c.storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
+        let outcome = c.storage.write(&path, task.bytes.clone(), WriteOptions::new().mode(mode)).await?;
+        match outcome {
+            // Already there: the task's own owner was late, with the same task. It counts either way.
+            WriteOutcome::Done(_) | WriteOutcome::AlreadyExists => {}
+            WriteOutcome::Unknown(error) => {
+                if c.storage.stat_optional(&path).await?.is_none() {
+                    return Err(unknown(&format!("task {} was committed", task.name), error));
+                }
+            }
+        }
+    }
+    let list = plan.closed_list(closes, by);
+    let path = layout::closed(closes)?;
+    let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
+    let doubt = match c.control.write(&path, to_json(&list)?, WriteOptions::new().mode(mode)).await? {
+        WriteOutcome::Done(_) => return Ok(Some(list)),
+        WriteOutcome::AlreadyExists => None,
+        WriteOutcome::Unknown(error) => Some(error),
+    };
+    match (read_json::<ClosedList>(&c.control, &path).await?, doubt) {
+        (Some(winner), _) => Ok((winner == list).then_some(winner)),
+        (None, Some(error)) => Err(unknown(&format!("attempt {closes} was closed"), error)),
+        (None, None) => Err(Error::conflict(format!(
+            "the closed list of attempt {closes} was removed while it was read: url={}",
+            c.control.url_of(&path)
+        ))),
+    }
+}
+
+fn unknown(what: &str, error: checkpoint_fs::Error) -> Error {
+    Error::new(ErrorKind::OutcomeUnknown, format!("whether {what} cannot be found out: {error}"))
+        .with_hint("nothing was deleted; run the same command again, it finds out and goes on")
+        .with_source(error)
+}

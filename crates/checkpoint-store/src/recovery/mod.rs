@@ -1,0 +1,12 @@
+//! Recovery: what counts of the past, decided once and for all, and what does not, swept away.
+
+mod close;
+mod load;
+mod plan;
+mod settle;
+mod sweep;
+
+pub(crate) use load::{Loaded, load_records};
+pub use settle::RecoveryReport;
+pub(crate) use settle::{Damage, Settled, foresee, settle};
+pub(crate) use sweep::{Verdict, delete_all, sweep_plan};

@@ -1,0 +1,182 @@
+//! Sweeping: deleting what is void, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use checkpoint_fs::{DeleteOptions, ObjectPath, StorageRef};
+
+use crate::checkpoint::Listing;
+use crate::closed::ClosedList;
+use crate::complete::OutputView;
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::{self, RecordName};
+use crate::names::{JobId, TaskName, owner};
+
+/// What is void, file by file.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Data files, in the output.
+    pub(crate) data: BTreeSet<ObjectPath>,
+    /// Records, in the checkpoint: void ones, and pending records that have served.
+    pub(crate) records: BTreeSet<ObjectPath>,
+    /// The tasks that they are of and that do not count.
+    pub(crate) tasks: BTreeSet<String>,
+}
+
+/// Which of a job's tasks count, and which of its attempts are settled.
+#[derive(Debug)]
+pub(crate) struct Verdict<'a> {
+    pub(crate) job: Option<&'a JobId>,
+    pub(crate) closed: &'a ClosedList,
+    /// The open attempt and the tasks of it that are committed; everything else of it is void. Only given
+    /// when none of its tasks is in flight.
+    pub(crate) open: Option<(u64, &'a BTreeSet<u64>)>,
+}
+
+impl Verdict<'_> {
+    /// `Some(true)`: counts. `Some(false)`: void. `None`: not ours to say (another job, or still open).
+    fn own(&self, task: &TaskName) -> Option<bool> {
+        if self.job != Some(&task.job) {
+            return None;
+        }
+        if task.attempt <= self.closed.attempt {
+            return Some(self.closed.counts(task));
+        }
+        let (attempt, committed) = self.open?;
+        (task.attempt == attempt).then(|| committed.contains(&task.number))
+    }
+
+    fn foreign(&self, stem: &str) -> Option<bool> {
+        if self.closed.records.contains(stem) {
+            return Some(true);
+        }
+        self.closed.void.contains(stem).then_some(false)
+    }
+}
+
+/// Finds what is void in two listings.
+///
+/// # Errors
+/// `InvalidConfig` for a name that no path can hold, which cannot come out of a listing.
+pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &OutputView) -> Result<Sweep> {
+    let mut sweep = Sweep::default();
+    let void = |sweep: &mut Sweep, task: String| {
+        sweep.tasks.insert(task);
+    };
+    for (name, _) in &listing.committed {
+        let says = match name {
+            RecordName::Own(task) if verdict.job == Some(&task.job) => verdict.own(task),
+            other => verdict.foreign(&other.stem()),
+        };
+        if says == Some(false) {
+            void(&mut sweep, name.stem());
+            sweep.records.insert(layout::committed(&name.stem())?);
+        }
+    }
+    for (task, _) in &listing.pending {
+        if let Some(counts) = verdict.own(task) {
+            sweep.records.insert(layout::pending(&task.to_string())?);
+            if !counts {
+                void(&mut sweep, task.to_string());
+            }
+        }
+    }
+    for (stem, _) in &listing.ray_pending {
+        if let Some(counts) = verdict.foreign(stem) {
+            sweep.records.insert(layout::ray_pending(stem)?);
+            if !counts {
+                void(&mut sweep, stem.clone());
+            }
+        }
+    }
+    let foreign: BTreeMap<&str, bool> = verdict
+        .closed
+        .records
+        .iter()
+        .map(|s| (s.as_str(), true))
+        .chain(verdict.closed.void.iter().map(|s| (s.as_str(), false)))
+        .collect();
+    for path in output.files.keys() {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        if let Some(task) = TaskName::of_file(file) {
+            if verdict.own(&task) == Some(false) {
+                void(&mut sweep, task.to_string());
+                sweep.data.insert(ObjectPath::parse(path.as_str())?);
+            }
+        } else if let Some(stem) = owner(file, |s| foreign.get_key_value(s).map(|(k, _)| *k))
+            && foreign.get(stem) == Some(&false)
+        {
+            void(&mut sweep, stem.to_owned());
+            sweep.data.insert(ObjectPath::parse(path.as_str())?);
+        }
+    }
+    Ok(sweep)
+}
+
+impl Sweep {
+    /// Deletes it: the data first, so that a record that is still there still tells what is left.
+    ///
+    /// # Errors
+    /// `Storage`, naming the first file that could not be deleted.
+    pub(crate) async fn run(self, checkpoint: &StorageRef, output: &StorageRef) -> Result<u64> {
+        let count = self.data.len() as u64;
+        delete_all(output, self.data.into_iter().collect()).await?;
+        delete_all(checkpoint, self.records.into_iter().collect()).await?;
+        Ok(count)
+    }
+}
+
+/// Deletes many files; a missing one is no failure.
+pub(crate) async fn delete_all(storage: &StorageRef, paths: Vec<ObjectPath>) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let failures = storage.delete_many(paths, DeleteOptions::new()).await?;
+    match failures.into_iter().next() {
+        None => Ok(()),
+        Some(failure) => Err(Error::new(ErrorKind::Storage, format!("a file could not be deleted: {}", failure.error))
+            .with_source(failure.error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use checkpoint_fs::ObjectMeta;
+
+    fn view(files: &[&str]) -> OutputView {
+        OutputView { files: files.iter().map(|f| ((*f).to_owned(), 1)).collect(), ..OutputView::default() }
+    }
+
+    #[test]
+    fn void_data_is_swept_and_nothing_else() {
+        let job = JobId::parse("abcdefghijklmnop").unwrap();
+        let mut closed = ClosedList::empty();
+        closed.attempt = 1;
+        closed.tasks.insert(1, [1, 3].into_iter().collect());
+        closed.records.insert("x_1000000".into());
+        closed.void.insert("x_100000".into());
+        let output = view(&[
+            "abcdefghijklmnop-1-000001.parquet",
+            "abcdefghijklmnop-1-000002.parquet",
+            "_failed/abcdefghijklmnop-1-000002.jsonl",
+            "abcdefghijklmnop-2-000001.parquet",
+            "bbcdefghijklmnop-1-000002.parquet",
+            "x_100000-0.parquet",
+            "x_1000000-0.parquet",
+            "x_1000001-0.parquet",
+            "notes.txt",
+        ]);
+        let mut listing = Listing::default();
+        listing.ray_pending.push(("x_1000000".into(), ObjectMeta::new(1)));
+        let verdict = Verdict { job: Some(&job), closed: &closed, open: None };
+        let sweep = sweep_plan(&verdict, &listing, &output).unwrap();
+        let data: Vec<&str> = sweep.data.iter().map(ObjectPath::as_str).collect();
+        assert_eq!(
+            data,
+            ["_failed/abcdefghijklmnop-1-000002.jsonl", "abcdefghijklmnop-1-000002.parquet", "x_100000-0.parquet"]
+        );
+        let records: Vec<&str> = sweep.records.iter().map(ObjectPath::as_str).collect();
+        assert_eq!(records, ["x_1000000.pending.parquet"], "the pending twin of a committed record is litter");
+        assert_eq!(sweep.tasks.len(), 2);
+    }
+}

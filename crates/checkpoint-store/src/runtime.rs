@@ -1,0 +1,200 @@
+//! Clock, randomness, tasks and the process's identity, injected so that all of it can be simulated.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+/// A runtime, shared.
+pub type RuntimeRef = Arc<dyn Runtime>;
+
+/// Which process an attempt belongs to: enough for another process to tell whether it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// The host's name, for people.
+    pub host: String,
+    /// The process ID inside its namespace.
+    pub pid: u32,
+    /// The kernel's boot ID; `None` where there is none, which means that nobody can tell from outside.
+    pub boot_id: Option<String>,
+    /// The PID namespace; `None` where there is none.
+    pub pid_namespace: Option<String>,
+    /// When the process started, in the kernel's ticks: tells a reused PID.
+    pub start_ticks: Option<u64>,
+}
+
+/// Whether the owner of an attempt still lives, as far as can be told from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// Same kernel, same PID namespace, and no such process.
+    Gone,
+    /// Same kernel, same PID namespace, and it is there (perhaps stopped).
+    Alive,
+    /// Another host or namespace: only its lease can tell.
+    Unknown,
+}
+
+/// A background task; it ends when this is dropped.
+pub struct TaskHandle(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl TaskHandle {
+    /// A handle that calls `cancel` when it is dropped.
+    pub fn new(cancel: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(cancel)))
+    }
+}
+
+impl Drop for TaskHandle {
+    fn drop(&mut self) {
+        if let Some(cancel) = self.0.take() {
+            cancel();
+        }
+    }
+}
+
+impl Debug for TaskHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TaskHandle")
+    }
+}
+
+/// What the store needs from its surroundings.
+pub trait Runtime: Debug + Send + Sync + 'static {
+    /// Time since some fixed moment; goes on while the machine sleeps or the process is stopped.
+    fn elapsed(&self) -> Duration;
+
+    /// The time of day, for people and file names; nothing is decided by it.
+    fn now(&self) -> SystemTime;
+
+    /// Resolves after the duration.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+
+    /// Random bits, for names and tokens that must not repeat.
+    fn random(&self) -> u64;
+
+    /// Runs a future in the background.
+    fn spawn(&self, future: BoxFuture<'static, ()>) -> TaskHandle;
+
+    /// This process.
+    fn identity(&self) -> ProcessIdentity;
+
+    /// Whether another process still lives.
+    fn liveness(&self, other: &ProcessIdentity) -> Liveness;
+}
+
+/// The real thing: the kernel's clocks, tokio's tasks.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SystemRuntime;
+
+impl SystemRuntime {
+    /// Shared, as the store wants it.
+    pub fn shared() -> RuntimeRef {
+        Arc::new(Self)
+    }
+}
+
+impl Runtime for SystemRuntime {
+    #[cfg(target_os = "linux")]
+    fn elapsed(&self) -> Duration {
+        // CLOCK_MONOTONIC stands still while a laptop or a virtual machine is suspended; a lease does not.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::new(now.tv_sec.max(0) as u64, now.tv_nsec.max(0) as u32)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::disallowed_methods, reason = "this module owns the clock")]
+    fn elapsed(&self) -> Duration {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this module owns the clock")]
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this module owns the randomness")]
+    fn random(&self) -> u64 {
+        rand::random()
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) -> TaskHandle {
+        let handle = tokio::spawn(future).abort_handle();
+        TaskHandle::new(move || handle.abort())
+    }
+
+    fn identity(&self) -> ProcessIdentity {
+        let pid = std::process::id();
+        ProcessIdentity {
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid,
+            boot_id: boot_id(),
+            pid_namespace: pid_namespace(),
+            start_ticks: start_ticks(pid),
+        }
+    }
+
+    fn liveness(&self, other: &ProcessIdentity) -> Liveness {
+        let (Some(boot), Some(namespace), Some(started)) = (&other.boot_id, &other.pid_namespace, other.start_ticks)
+        else {
+            return Liveness::Unknown;
+        };
+        if boot_id().as_ref() != Some(boot) || pid_namespace().as_ref() != Some(namespace) {
+            return Liveness::Unknown;
+        }
+        if start_ticks(other.pid) == Some(started) { Liveness::Alive } else { Liveness::Gone }
+    }
+}
+
+fn boot_id() -> Option<String> {
+    Some(std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().to_owned())
+}
+
+fn pid_namespace() -> Option<String> {
+    Some(std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned())
+}
+
+/// Field 22 of `/proc/<pid>/stat`; a zombie (state Z) counts as gone.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_a_reused_pid_is_not_it() {
+        let me = SystemRuntime.identity();
+        assert_eq!(SystemRuntime.liveness(&me), Liveness::Alive);
+        let reused = ProcessIdentity { start_ticks: Some(1), ..me.clone() };
+        assert_eq!(SystemRuntime.liveness(&reused), Liveness::Gone);
+        let elsewhere = ProcessIdentity { boot_id: Some("other".into()), ..me };
+        assert_eq!(SystemRuntime.liveness(&elsewhere), Liveness::Unknown);
+    }
+
+    #[test]
+    fn a_killed_child_is_gone() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("starts");
+        let identity =
+            ProcessIdentity { pid: child.id(), start_ticks: start_ticks(child.id()), ..SystemRuntime.identity() };
+        assert_eq!(SystemRuntime.liveness(&identity), Liveness::Alive);
+        child.kill().expect("killed");
+        while start_ticks(child.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(SystemRuntime.liveness(&identity), Liveness::Gone, "a zombie counts as gone");
+        child.wait().expect("reaped");
+    }
+}

@@ -1,0 +1,119 @@
+//! One task: the pending record before its data, the committed record after it.
+
+use bytes::Bytes;
+use checkpoint_fs::{
+    ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout;
+use crate::record::{self, RecordFacts};
+
+/// A task whose pending record is written: its data may be written now, and then it is committed.
+#[derive(Debug)]
+#[must_use = "a prepared task counts only when it is committed"]
+pub struct PreparedTask {
+    pub(crate) facts: RecordFacts,
+    pub(crate) id_column: String,
+    pub(crate) bytes: Bytes,
+    pub(crate) pending: ObjectPath,
+    pub(crate) committed: ObjectPath,
+}
+
+/// How a commit ended.
+#[derive(Debug)]
+#[must_use = "a task is only committed when this says so"]
+pub enum CommitOutcome {
+    /// The record is published, and it is ours.
+    Committed,
+    /// The task is another's: its record exists, or its pending record was taken away. Delete nothing.
+    Conflict(Error),
+    /// It could not be found out. Delete nothing; the next attempt finds out.
+    Unknown(Error),
+}
+
+impl PreparedTask {
+    pub(crate) fn new(facts: RecordFacts, id_column: &str, bytes: Bytes) -> Result<Self> {
+        Ok(Self {
+            pending: layout::pending(&facts.task)?,
+            committed: layout::committed(&facts.task)?,
+            id_column: id_column.to_owned(),
+            facts,
+            bytes,
+        })
+    }
+
+    /// The facts that the records carry.
+    pub fn facts(&self) -> &RecordFacts {
+        &self.facts
+    }
+
+    /// Publishes the record without ever replacing one. Answers whether the pending record is still there.
+    pub(crate) async fn publish(&self, storage: &StorageRef) -> Result<(CommitOutcome, bool)> {
+        if storage.capabilities().atomic_rename {
+            let options = RenameOptions::new().mode(WriteMode::IfAbsent);
+            let outcome = match storage.rename(&self.pending, &self.committed, options).await {
+                Ok(outcome) => outcome,
+                Err(error) if error.kind() == checkpoint_fs::ErrorKind::Conflict => return Err(error.into()),
+                Err(error) if error.is_not_found() => {
+                    return Ok((self.read_back(storage, Error::from(error)).await, false));
+                }
+                Err(error) => return Ok((self.read_back(storage, Error::from(error)).await, true)),
+            };
+            return self.settle(storage, outcome).await.map(|o| {
+                let left = !matches!(o, CommitOutcome::Committed);
+                (o, left)
+            });
+        }
+        let mode = if storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
+        let outcome = storage.write(&self.committed, self.bytes.clone(), WriteOptions::new().mode(mode)).await;
+        let outcome = match outcome {
+            Ok(outcome) => self.settle(storage, outcome).await?,
+            Err(error) if error.kind() == checkpoint_fs::ErrorKind::Conflict => return Err(error.into()),
+            Err(error) => self.read_back(storage, error.into()).await,
+        };
+        Ok((outcome, true))
+    }
+
+    async fn settle(&self, storage: &StorageRef, outcome: WriteOutcome) -> Result<CommitOutcome> {
+        Ok(match outcome {
+            WriteOutcome::Done(_) => CommitOutcome::Committed,
+            WriteOutcome::AlreadyExists => {
+                let url = storage.url_of(&self.committed);
+                self.read_back(storage, Error::conflict(format!("a record is already there: url={url}"))).await
+            }
+            WriteOutcome::Unknown(error) => self.read_back(storage, error.into()).await,
+        })
+    }
+
+    /// Settles a doubtful commit by reading the record: only ours carries our token.
+    async fn read_back(&self, storage: &StorageRef, doubt: Error) -> CommitOutcome {
+        let unknown = |why: String| {
+            CommitOutcome::Unknown(
+                Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!("whether task {} was committed cannot be found out: {doubt}{why}", self.facts.task),
+                )
+                .with_hint("nothing was deleted; run the same command again, it finds out and goes on"),
+            )
+        };
+        let read = match storage.read_optional(&self.committed, ReadOptions::new()).await {
+            Ok(Some(read)) => read,
+            // Nothing is there now. The request that was in doubt may still land.
+            Ok(None) => return unknown(String::new()),
+            Err(error) => return unknown(format!("; reading back: {error}")),
+        };
+        let found = record::decode(read.bytes, Some(&self.id_column)).ok().and_then(|r| r.facts);
+        if found.is_some_and(|f| f.write_token == self.facts.write_token) {
+            return CommitOutcome::Committed;
+        }
+        CommitOutcome::Conflict(
+            Error::conflict(format!(
+                "task {} has a record that this attempt did not write: url={}",
+                self.facts.task,
+                storage.url_of(&self.committed)
+            ))
+            .with_hint("nothing was deleted; another job used this checkpoint at the same time"),
+        )
+    }
+}
