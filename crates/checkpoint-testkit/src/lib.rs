@@ -1,1 +1,22 @@
-//! placeholder
+//! What the tests of this workspace share: a conformance suite for storages, and storages that count, fail,
+//! or stop at an exact point.
+//!
+//! - [`conformance`]: one suite for every backend, selected by capability.
+//! - [`CountingStorage`]: calls, bytes and items by operation.
+//! - [`FaultyStorage`]: failures before and after the effect, delays, short reads, unknown outcomes; by rule
+//!   or by seed.
+//! - [`EffectStorage`]: a hook before and after every effect, numbered, for killing a process there.
+//! - [`server`]: a real S3 server, started on demand.
+//! - [`WrappedScheme`] and [`wrap_all`]: a registry whose storages all pass through one of these.
+
+pub mod conformance;
+mod counting;
+mod effects;
+mod faulty;
+mod operation;
+mod scheme;
+pub use counting::{Count, Counters, CountingStorage, Counts};
+pub use effects::{EffectPoint, EffectStorage, Effects, When};
+pub use faulty::{Fault, FaultPlan, FaultyStorage, Rule, Struck};
+pub use operation::Operation;
+pub use scheme::{WrappedScheme, wrap_all};

@@ -204,7 +204,11 @@ impl Storage for MemoryStorage {
     }
 
     async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {
-        let source = self.read(from, ReadOptions::new().guard(options.guard.clone())).await?;
+        Guard::check(options.guard.as_ref())?;
+        if options.mode == WriteMode::IfAbsent && !self.capabilities.copy_if_absent {
+            return Err(self.error(ErrorKind::Unsupported, "copy", from, "this store has no create-only copy"));
+        }
+        let source = self.read(from, ReadOptions::new()).await.map_err(|e| e.with_operation("copy"))?;
         self.put(to, source.bytes, options.mode)
     }
 
@@ -231,6 +235,9 @@ impl Storage for MemoryStorage {
         Guard::check(options.guard.as_ref())?;
         if !self.capabilities.atomic_rename {
             return Err(self.error(ErrorKind::Unsupported, "rename", from, "this store has no atomic rename"));
+        }
+        if to.is_root() {
+            return Err(self.error(ErrorKind::InvalidConfig, "rename", to, "the root is not an object"));
         }
         let mut objects = lock(&self.objects);
         let (from_key, to_key) = (self.at(from), self.at(to));
