@@ -15,6 +15,8 @@ mod effects;
 mod faulty;
 mod operation;
 mod scheme;
+pub mod server;
+
 pub use counting::{Count, Counters, CountingStorage, Counts};
 pub use effects::{EffectPoint, EffectStorage, Effects, When};
 pub use faulty::{Fault, FaultPlan, FaultyStorage, Rule, Struck};
