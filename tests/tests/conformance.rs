@@ -1,0 +1,94 @@
+//! The conformance suite on every backend that can run here.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use checkpoint_fs::{Environment, Registry, StorageOptions};
+use checkpoint_testkit::conformance::{Settings, run_all};
+use checkpoint_testkit::{
+    Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
+};
+
+/// Runs the suite below a URL and shows its report.
+async fn conforms(
+    registry: &Registry,
+    base: &str,
+    options: &StorageOptions,
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    let report = run_all(settings, |dir| {
+        let url = format!("{base}/{dir}");
+        async move { registry.open_dir(&url, options).await }
+    })
+    .await;
+    println!("{report}");
+    report.into_result().map(|_| ())
+}
+
+fn registry() -> Registry {
+    Registry::with_environment(Environment::default())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory() -> anyhow::Result<()> {
+    conforms(&registry(), "memory://conformance", &StorageOptions::new(), &Settings::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posix() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    conforms(&registry(), text(dir.path())?, &StorageOptions::new(), &Settings::default()).await?;
+    let left = litter(dir.path())?;
+    anyhow::ensure!(left.is_empty(), "temporary files are left: {left:?}");
+    Ok(())
+}
+
+/// Without waiting for the disk, and by a root that is a link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn posix_without_fsync_below_a_link() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    std::fs::create_dir(dir.path().join("real"))?;
+    std::os::unix::fs::symlink("real", dir.path().join("link"))?;
+    let options = StorageOptions::from_json(r#"{"file": {"fsync": false, "follow_symlinks": true}}"#)?;
+    conforms(&registry(), text(&dir.path().join("link"))?, &options, &Settings::default()).await
+}
+
+/// The wrappers change nothing as long as nothing is asked of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrapped() -> anyhow::Result<()> {
+    let (counters, effects, plan) = (Counters::new(), Effects::new(|_| ()), FaultPlan::new());
+    let registry = wrap_all(&registry(), {
+        let (counters, effects, plan) = (counters.clone(), effects.clone(), plan.clone());
+        move |storage| {
+            let storage = Arc::new(FaultyStorage::new(storage, plan.clone()));
+            let storage = Arc::new(EffectStorage::new(storage, effects.clone()));
+            Arc::new(CountingStorage::new(storage, counters.clone()))
+        }
+    });
+    conforms(&registry, "memory://wrapped", &StorageOptions::new(), &Settings::default()).await?;
+    let counts = counters.snapshot();
+    let unused: Vec<_> = Operation::ALL.into_iter().filter(|o| counts.calls(*o) == 0).collect();
+    anyhow::ensure!(unused.is_empty(), "the suite never called {unused:?}");
+    anyhow::ensure!(effects.count() > counts.calls(Operation::Write) && plan.struck().is_empty());
+    Ok(())
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().ok_or_else(|| anyhow::anyhow!("the temporary directory is not UTF-8"))
+}
+
+/// Names that begin like temporary files, anywhere below.
+fn litter(dir: &Path) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(litter(&entry.path())?);
+        }
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(".ckpt-tmp-") {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
