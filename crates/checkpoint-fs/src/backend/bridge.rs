@@ -13,7 +13,7 @@ use http::HeaderMap;
 use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext, Operator};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Call, Failure, Request, Transport};
+use crate::transport::{AnswerForm, Call, Failure, Request, Transport};
 
 /// Turns a request as OpenDAL builds it into the one that the service gets.
 pub(crate) trait Translate: fmt::Debug + Send + Sync + 'static {
@@ -41,11 +41,11 @@ impl Bridge {
         let channel = Channel {
             transport: Arc::clone(&self.transport),
             translate: Arc::clone(&self.translate),
-            call,
+            call: call.clone(),
             record: Arc::clone(&record),
         };
         let context = OperationContext::new().with_http_transport(HttpTransporter::new(channel));
-        LiveCall { operator: self.operator.clone().with_context(context), record }
+        LiveCall { operator: self.operator.clone().with_context(context), call, record }
     }
 }
 
@@ -58,6 +58,7 @@ impl fmt::Debug for Bridge {
 /// One call under way.
 pub(crate) struct LiveCall {
     pub(crate) operator: Operator,
+    call: Call,
     record: Arc<Mutex<Record>>,
 }
 
@@ -67,11 +68,10 @@ impl LiveCall {
         result.map_err(|error| {
             let recorded = self.record.lock().unwrap_or_else(PoisonError::into_inner).failure.take();
             // Without a failure of the transport, OpenDAL did not understand an answer that had arrived.
-            recorded.unwrap_or_else(|| Failure {
-                error: Error::new(ErrorKind::Corrupt, format!("the answer was not understood: {}", error.kind()))
-                    .with_source(error),
-                status: None,
-                maybe_applied: true,
+            recorded.unwrap_or_else(|| {
+                let message = format!("the answer was not understood: {}", error.kind());
+                let error = self.call.named(Error::new(ErrorKind::Corrupt, message).with_source(error));
+                Failure { error, status: None, maybe_applied: true }
             })
         })
     }
@@ -79,6 +79,11 @@ impl LiveCall {
     /// The headers of the last answer.
     pub(crate) fn headers(&self) -> HeaderMap {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+    }
+
+    /// The document that the last answer was, empty where it was none.
+    pub(crate) fn document(&self) -> Bytes {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).document.clone()
     }
 
     /// The headers of the first answer.
@@ -98,6 +103,7 @@ struct Record {
     failure: Option<Failure>,
     first: Option<HeaderMap>,
     last: HeaderMap,
+    document: Bytes,
 }
 
 /// What OpenDAL sees as its HTTP transport.
@@ -111,15 +117,16 @@ struct Channel {
 impl HttpTransport for Channel {
     async fn fetch(&self, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
         let request = request.map(|body| body.to_bytes());
-        let sent = match self.translate.translate(request) {
-            Ok(request) => self.transport.send(&self.call, &request).await,
-            Err(error) => Err(Failure::unsent(self.call.named(error))),
+        let (form, sent) = match self.translate.translate(request) {
+            Ok(request) => (request.answer, self.transport.send(&self.call, &request).await),
+            Err(error) => (AnswerForm::Bytes, Err(Failure::unsent(self.call.named(error)))),
         };
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         match sent {
             Ok(answer) => {
                 record.first.get_or_insert_with(|| answer.headers.clone());
                 record.last.clone_from(&answer.headers);
+                record.document = if form == AnswerForm::Document { answer.body.clone() } else { Bytes::new() };
                 let size = answer.body.len() as u64;
                 let body = HttpBody::new(stream::iter([Ok(Buffer::from(answer.body))]), Some(size));
                 let mut response = http::Response::new(body);

@@ -7,6 +7,7 @@ use aws_smithy_types::date_time::Format;
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
 
+use super::xml;
 use crate::storage::ObjectMeta;
 
 /// The user metadata, without its prefix, that carries the token of a write.
@@ -39,6 +40,12 @@ pub(crate) fn write_token(headers: &HeaderMap) -> Option<&str> {
 /// An entity tag without its quotes.
 pub(crate) fn bare_etag(text: &str) -> String {
     text.trim().trim_matches('"').to_owned()
+}
+
+/// The entity tag in the answer to a finished upload or copy; `None` where it has none.
+pub(crate) fn document_etag(document: &[u8]) -> Option<String> {
+    let root = xml::parse(document).ok()?;
+    Some(bare_etag(root.child_text("ETag"))).filter(|etag| !etag.is_empty())
 }
 
 /// A time as listings write it.

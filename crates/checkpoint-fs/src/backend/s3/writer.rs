@@ -9,13 +9,13 @@ use opendal::Writer;
 use opendal::options::WriteOptions as Put;
 
 use super::endpoint::encode_key;
-use super::meta::object_meta;
+use super::meta::{document_etag, object_meta};
 use super::storage::Inner;
 use super::write::{MAX_PUT, fresh_token, put, put_options, settle, too_large};
 use crate::backend::bridge::LiveCall;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
-use crate::storage::{StorageWriter, WriteMode, WriteOutcome};
+use crate::storage::{ObjectMeta, StorageWriter, WriteMode, WriteOutcome};
 use crate::transport::Call;
 
 /// The size of every part but the last; what is smaller altogether goes up in one request.
@@ -93,6 +93,20 @@ impl InParts {
         let ended = || self.call.named(Error::unsupported("this write has already ended"));
         self.upload.as_mut().ok_or_else(ended)
     }
+
+    /// What is known of the finished object. Where the answer had no entity tag (Ceph's to an upload in
+    /// parts), it is asked for, and done without when that fails: the object is there either way.
+    async fn published(&self) -> ObjectMeta {
+        let meta = object_meta(&self.live.headers(), self.written);
+        let etag = document_etag(&self.live.document()).or_else(|| meta.etag.clone());
+        if etag.is_some() {
+            return meta.with_etag(etag);
+        }
+        match Box::pin(self.inner.head(&self.call, &self.key)).await {
+            Ok((found, Some(token))) if token == self.token => found,
+            _ => meta,
+        }
+    }
 }
 
 #[async_trait]
@@ -113,11 +127,9 @@ impl StorageWriter for InParts {
     async fn finish(mut self: Box<Self>) -> Result<WriteOutcome> {
         let closed = Box::pin(self.upload()?.close()).await;
         match self.live.settle(closed) {
-            Ok(done) => {
+            Ok(_) => {
                 self.upload = None;
-                let meta = object_meta(&self.live.headers(), self.written);
-                let etag = done.etag().map(super::meta::bare_etag).or_else(|| meta.etag.clone());
-                Ok(WriteOutcome::Done(meta.with_etag(etag)))
+                Ok(WriteOutcome::Done(self.published().await))
             }
             // What was not published is given up when this is dropped.
             Err(failure) => {
