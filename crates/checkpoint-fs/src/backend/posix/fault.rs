@@ -15,6 +15,8 @@ pub(super) enum Fault {
     Leaves,
     /// A symbolic link leads nowhere.
     Dangling,
+    /// The temporary file of a write was removed by somebody else.
+    Vanished,
     /// A directory is where the object should go.
     IsDirectory,
     /// A file is where a directory is needed.
@@ -71,7 +73,10 @@ impl Fault {
                     .with_hint(r#"storage option {"file": {"follow_symlinks": true}} allows it"#)
             }
             Fault::Dangling => Error::new(ErrorKind::Corrupt, "a symbolic link leads nowhere")
-                .with_hint("repair the link or remove it; it is not skipped, since an input could be lost that way"),
+                .with_hint("repair the link or remove it; links are never skipped, since an input could be lost that way"),
+            Fault::Vanished => Error::new(ErrorKind::Io, "the temporary file of this write was removed")
+                .with_retry(Retry::Maybe)
+                .with_hint("something cleans up files that begin with .ckpt-tmp- while they are written"),
             Fault::IsDirectory => Error::new(ErrorKind::AlreadyExists, "a directory is where the object should go"),
             Fault::ParentIsFile => Error::new(ErrorKind::AlreadyExists, "a file is where a directory is needed"),
             Fault::NotAnObject(what) => Error::new(ErrorKind::NotFound, format!("not an object but {what}")),

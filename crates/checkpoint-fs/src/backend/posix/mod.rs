@@ -87,10 +87,10 @@ impl PosixStorage {
     /// # Errors
     /// `InvalidConfig` when the root is a file, or cannot be made absolute.
     pub fn open(root: &Path, options: PosixOptions) -> Result<Self> {
-        Self::open_with(root, options, Placer::default())
+        Self::open_with(root, options, Placer::new)
     }
 
-    fn open_with(root: &Path, options: PosixOptions, placer: Placer) -> Result<Self> {
+    fn open_with(root: &Path, options: PosixOptions, placer: impl FnOnce(bool) -> Placer) -> Result<Self> {
         let shown = root.to_string_lossy();
         let absolute = std::path::absolute(root).map_err(|e| {
             Error::invalid_config("the path cannot be made absolute")
@@ -107,10 +107,10 @@ impl PosixStorage {
         }
         // A URL here has no slash at its end.
         let url = if root == Path::new("/") { "/.".to_owned() } else { root.to_string_lossy().into_owned() };
-        let capabilities = probe::capabilities(&root);
+        let (capabilities, local) = probe::capabilities(&root);
         let root = Root::new(root, options.follow_symlinks);
         let known = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { root, url, options, capabilities, placer, known }) })
+        Ok(Self { inner: Arc::new(Inner { root, url, options, capabilities, placer: placer(local), known }) })
     }
 
     /// Removes temporary files that crashed writers left in `prefix` and below, and gives how many: those
@@ -194,7 +194,7 @@ impl Inner {
     /// A temporary file beside `path`. The directory may be removed by a sweeper between being made and
     /// being used; then it is made again.
     fn stage(&self, dir: &ObjectPath) -> Result<Staged, Fault> {
-        for _ in 0..16 {
+        for _ in 0..root::RACES {
             match self.prepare(dir).and_then(|fd| Ok(Staged::create(fd)?)) {
                 Err(Fault::Os(Errno::NOENT)) => {}
                 answer => return answer,

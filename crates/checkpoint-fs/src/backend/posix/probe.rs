@@ -12,8 +12,8 @@ use crate::capability::Capabilities;
 
 /// What is known of a type of file system.
 struct Traits {
-    /// Creating without replacing works, so that nothing has to be tried.
-    creates: bool,
+    /// A disk of this machine. Creating without replacing works there, so that nothing has to be tried.
+    local: bool,
     /// Listings show what other machines did a moment ago, or there are no other machines.
     coherent: bool,
 }
@@ -24,19 +24,20 @@ fn traits(kind: u32) -> Traits {
     match kind {
         // ext2 to ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlayfs, bcachefs.
         0xEF53 | 0x5846_5342 | 0x9123_683E | 0x0102_1994 | 0xF2F5_2010 | 0x2FC1_2FC1 | 0x794C_7630 | 0xCA45_1A4E => {
-            Traits { creates: true, coherent: true }
+            Traits { local: true, coherent: true }
         }
         // Ceph, Lustre, GPFS keep listings coherent between machines.
-        0x00C3_6400 | 0x0BD0_0BD0 | 0x4750_4653 => Traits { creates: false, coherent: true },
-        _ => Traits { creates: false, coherent: false },
+        0x00C3_6400 | 0x0BD0_0BD0 | 0x4750_4653 => Traits { local: false, coherent: true },
+        _ => Traits { local: false, coherent: false },
     }
 }
 
-/// The capabilities of a root, or of the nearest directory above it when it does not exist yet.
+/// The capabilities of a root, or of the nearest directory above it when it does not exist yet; and whether
+/// that is on a disk of this machine.
 ///
 /// Opening a directory to read it must not change it, so nothing is written where the type of the file
 /// system tells enough. Elsewhere two empty files are made and removed.
-pub(super) fn capabilities(root: &Path) -> Capabilities {
+pub(super) fn capabilities(root: &Path) -> (Capabilities, bool) {
     let mut capabilities = Capabilities {
         atomic_rename: false,
         write_if_absent: false,
@@ -51,18 +52,18 @@ pub(super) fn capabilities(root: &Path) -> Capabilities {
     };
     let nearest = root.ancestors().find(|dir| dir.exists());
     let Some(Ok(dir)) = nearest.map(|d| rustix::fs::openat(CWD, d, DIRECTORY, Mode::empty())) else {
-        return capabilities;
+        return (capabilities, false);
     };
-    let Ok(info) = rustix::fs::fstatfs(&dir) else { return capabilities };
+    let Ok(info) = rustix::fs::fstatfs(&dir) else { return (capabilities, false) };
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the number has 32 bits")]
     let traits = traits(info.f_type as u32);
     capabilities.consistent_list = traits.coherent;
     let writable = rustix::fs::accessat(&dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
-    let creates = writable && (traits.creates || can_create(dir));
+    let creates = writable && (traits.local || can_create(dir));
     capabilities.atomic_rename = creates;
     capabilities.write_if_absent = creates;
     capabilities.copy_if_absent = creates;
-    capabilities
+    (capabilities, traits.local)
 }
 
 /// Tries both ways of creating without replacing, against a name that is taken: a file system that
@@ -92,7 +93,7 @@ mod tests {
     fn a_local_directory_can_do_everything_and_is_not_changed_by_asking() {
         let dir = tempfile::tempdir().expect("temp dir");
         let before = std::fs::metadata(dir.path()).expect("stat").modified().expect("mtime");
-        let found = capabilities(&dir.path().join("not/there/yet"));
+        let (found, _) = capabilities(&dir.path().join("not/there/yet"));
         assert!(found.write_if_absent && found.atomic_rename && found.copy_if_absent);
         assert_eq!(std::fs::metadata(dir.path()).expect("stat").modified().expect("mtime"), before);
     }
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_written_nothing_is_claimed() {
-        let found = capabilities(Path::new("/proc/checkpoint"));
-        assert!(!found.write_if_absent && !found.atomic_rename && !found.consistent_list);
+        let (found, local) = capabilities(Path::new("/proc/checkpoint"));
+        assert!(!found.write_if_absent && !found.atomic_rename && !found.consistent_list && !local);
     }
 }

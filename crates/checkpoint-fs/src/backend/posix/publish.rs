@@ -37,8 +37,13 @@ impl Place<'_> {
         rustix::fs::statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    pub(super) fn remove(self) -> Result<(), Errno> {
+    fn remove(self) -> Result<(), Errno> {
         rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty())
+    }
+
+    /// Takes away the old name of a file that has its new one.
+    fn leave(self) -> Placed {
+        Placed::Done { leftover: self.remove().err().filter(|errno| *errno != Errno::NOENT) }
     }
 
     /// Whether the name is of this file; an error where that cannot be seen.
@@ -61,18 +66,26 @@ impl Identity {
     }
 }
 
-/// Places files under names, replacing or not. Remembers when the file system lacks no-replace renames.
-#[derive(Debug, Default)]
+/// Places files under names, replacing or not.
+#[derive(Debug)]
 pub(super) struct Placer {
-    /// `renameat2` with `RENAME_NOREPLACE` does not work here (NFS, some FUSE mounts); links do.
+    /// `renameat2` with `RENAME_NOREPLACE` does not work here (NFS, some FUSE mounts); links do. Found out
+    /// by the first call that meets it.
     by_link: AtomicBool,
+    /// The disk is of this machine: a failed call had no effect. A file server may have done what it
+    /// was asked, and its reply be lost; the client's second try fails then.
+    local: bool,
 }
 
 impl Placer {
-    /// A placer that never tries the no-replace rename.
+    pub(super) fn new(local: bool) -> Self {
+        Self { by_link: AtomicBool::new(false), local }
+    }
+
+    /// For a file server without the no-replace rename.
     #[cfg(test)]
     pub(super) fn by_link() -> Self {
-        Self { by_link: AtomicBool::new(true) }
+        Self { by_link: AtomicBool::new(true), local: false }
     }
 
     /// Moves `file` from one name to another, in one atomic step.
@@ -87,8 +100,19 @@ impl Placer {
         mode: WriteMode,
     ) -> Result<Placed, Fault> {
         match mode {
-            WriteMode::Overwrite => replace(file, from, to),
+            WriteMode::Overwrite => self.replace(file, from, to),
             WriteMode::IfAbsent => self.create(file, from, to),
+        }
+    }
+
+    /// Takes away one of two names of a file, which a crash may have left: between them a rename does
+    /// nothing and says it did.
+    pub(super) fn merge(&self, from: Place<'_>) -> Result<Placed, Fault> {
+        match from.remove() {
+            // Another rename of the same file was faster.
+            Err(Errno::NOENT) if self.local => Err(Fault::Os(Errno::NOENT)),
+            Ok(()) | Err(Errno::NOENT) => Ok(Placed::Done { leftover: None }),
+            Err(errno) => Ok(Placed::Done { leftover: Some(errno) }),
         }
     }
 
@@ -97,23 +121,56 @@ impl Placer {
         if !self.by_link.load(Ordering::Relaxed) {
             match rustix::fs::renameat_with(from.dir, from.name, to.dir, to.name, RenameFlags::NOREPLACE) {
                 Ok(()) => return Ok(Placed::Done { leftover: None }),
-                Err(Errno::EXIST) => return exists(file, from, to),
+                Err(Errno::EXIST) => return self.exists(file, from, to),
                 Err(errno) if lacks_call(errno) => renamed = Some(errno),
-                Err(errno) => return settle(file, from, to, errno),
+                Err(errno) => return self.settle(file, from, to, errno),
             }
         }
         match rustix::fs::linkat(from.dir, from.name, to.dir, to.name, AtFlags::empty()) {
             Ok(()) => {
                 self.by_link.store(true, Ordering::Relaxed);
-                Ok(Placed::Done { leftover: from.remove().err() })
+                Ok(from.leave())
             }
             // A file server may have made the link, lost the reply, and refused the client's second try.
-            Err(Errno::EXIST) if to.holds(file) == Ok(true) => Ok(Placed::Done { leftover: from.remove().err() }),
-            Err(Errno::EXIST) => exists(file, from, to),
+            Err(Errno::EXIST) if !self.local && to.holds(file) == Ok(true) => Ok(from.leave()),
+            Err(Errno::EXIST) => self.exists(file, from, to),
             // Refused both times for the same reason: that is the directory, not the call.
             Err(Errno::PERM) if renamed == Some(Errno::PERM) => Err(Fault::Os(Errno::PERM)),
             Err(errno) if lacks_call(errno) => Err(Fault::NoCreateOnly),
-            Err(errno) => settle(file, from, to, errno),
+            Err(errno) => self.settle(file, from, to, errno),
+        }
+    }
+
+    fn replace(&self, file: Identity, from: Place<'_>, to: Place<'_>) -> Result<Placed, Fault> {
+        match rustix::fs::renameat(from.dir, from.name, to.dir, to.name) {
+            Ok(()) => Ok(Placed::Done { leftover: None }),
+            Err(Errno::ISDIR) => Err(Fault::IsDirectory),
+            Err(errno) => self.settle(file, from, to, errno),
+        }
+    }
+
+    /// The name is taken: by a directory, by another file, or by this one after a lost reply.
+    fn exists(&self, file: Identity, from: Place<'_>, to: Place<'_>) -> Result<Placed, Fault> {
+        match to.stat() {
+            Ok(stat) if file_type(&stat) == FileType::Directory => Err(Fault::IsDirectory),
+            Ok(stat) if !self.local && Identity::of(&stat) == file && from.holds(file) == Ok(false) => {
+                Ok(Placed::Done { leftover: None })
+            }
+            _ => Ok(Placed::Exists),
+        }
+    }
+
+    /// A call failed. Where that says nothing about its effect, look at both names.
+    fn settle(&self, file: Identity, from: Place<'_>, to: Place<'_>, errno: Errno) -> Result<Placed, Fault> {
+        if self.local {
+            return Err(Fault::Os(errno));
+        }
+        match (from.holds(file), to.holds(file)) {
+            (Ok(false), Ok(true)) => Ok(Placed::Done { leftover: None }),
+            (Ok(true), Ok(true)) => Ok(from.leave()),
+            (Ok(true), Ok(false)) => Err(Fault::Os(errno)),
+            // The old name cannot be read, or both are gone: somebody else was at work.
+            _ => Ok(Placed::Unclear(errno)),
         }
     }
 }
@@ -121,34 +178,6 @@ impl Placer {
 /// What file systems and sandboxes answer when they lack a call or its flag.
 fn lacks_call(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
-}
-
-fn replace(file: Identity, from: Place<'_>, to: Place<'_>) -> Result<Placed, Fault> {
-    match rustix::fs::renameat(from.dir, from.name, to.dir, to.name) {
-        Ok(()) => Ok(Placed::Done { leftover: None }),
-        Err(Errno::ISDIR) => Err(Fault::IsDirectory),
-        Err(errno) => settle(file, from, to, errno),
-    }
-}
-
-/// The name is taken: by a directory, by another file, or by this one after a lost reply.
-fn exists(file: Identity, from: Place<'_>, to: Place<'_>) -> Result<Placed, Fault> {
-    match to.stat() {
-        Ok(stat) if file_type(&stat) == FileType::Directory => Err(Fault::IsDirectory),
-        Ok(stat) if Identity::of(&stat) == file && from.holds(file) == Ok(false) => Ok(Placed::Done { leftover: None }),
-        _ => Ok(Placed::Exists),
-    }
-}
-
-/// A call failed in a way that says nothing about its effect: look at both names.
-fn settle(file: Identity, from: Place<'_>, to: Place<'_>, errno: Errno) -> Result<Placed, Fault> {
-    match (from.holds(file), to.holds(file)) {
-        (Ok(false), Ok(true)) => Ok(Placed::Done { leftover: None }),
-        (Ok(true), Ok(true)) => Ok(Placed::Done { leftover: from.remove().err() }),
-        (Ok(true), Ok(false)) => Err(Fault::Os(errno)),
-        // The old name cannot be read, or both are gone: somebody else was at work.
-        _ => Ok(Placed::Unclear(errno)),
-    }
 }
 
 /// A temporary file being filled. Dropped before it is placed, it removes itself.
@@ -208,7 +237,8 @@ impl Staged {
     ) -> Result<(Placed, ObjectMeta), Fault> {
         let stat = self.stat()?;
         let from = Place { dir: &self.dir, name: &self.name };
-        let placed = placer.place(Identity::of(&stat), from, Place { dir: &self.dir, name }, mode)?;
+        let placed = placer.place(Identity::of(&stat), from, Place { dir: &self.dir, name }, mode);
+        let placed = placed.map_err(|fault| if fault.is_missing() { Fault::Vanished } else { fault })?;
         // A leftover name is tried again on drop, and is litter of ours after that.
         self.placed = matches!(placed, Placed::Done { leftover: None });
         Ok((placed, meta_of(&stat)))

@@ -97,10 +97,13 @@ impl Inner {
             Err(fault) if fault.is_missing() => return Ok(()),
             answer => answer?,
         };
-        // A root that is a link is removed where it leads; the link is the user's.
-        let path = fs::canonicalize(self.root.path())?;
+        // A link stays, and so does what it leads to: without it, the link would lead nowhere.
+        let path = self.root.path();
+        if fs::symlink_metadata(path)?.is_symlink() {
+            return Ok(());
+        }
         sweep::sweep(&root, Sweep::Gone)?;
-        match fs::remove_dir(&path).map_err(Fault::from) {
+        match fs::remove_dir(path).map_err(Fault::from) {
             Ok(()) => {}
             Err(Fault::Os(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY)) => return Ok(()),
             Err(fault) => return Err(fault),
@@ -127,8 +130,9 @@ fn remove(dir: &OwnedFd, name: &str) -> Result<bool, Fault> {
     }
     // Perhaps what crashed writers left is all that it holds.
     let flags = super::root::DIRECTORY | rustix::fs::OFlags::NOFOLLOW;
-    let inside = rustix::fs::openat(dir, name, flags, rustix::fs::Mode::empty())?;
-    if sweep::sweep(&inside, Sweep::Gone)? == 0 {
+    let swept = rustix::fs::openat(dir, name, flags, rustix::fs::Mode::empty())
+        .and_then(|inside| sweep::sweep(&inside, Sweep::Gone));
+    if !swept.is_ok_and(|count| count > 0) {
         return Ok(false);
     }
     removed(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))

@@ -15,7 +15,7 @@ use crate::path::ObjectPath;
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Tries again this often when another process removes or swaps what a call stands on.
-const RACES: usize = 16;
+pub(super) const RACES: usize = 64;
 
 /// A root directory. It may not exist yet; it is opened anew by each call, so it may come and go.
 #[derive(Debug)]

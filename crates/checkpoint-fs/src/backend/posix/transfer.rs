@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::fault::Fault;
 use super::publish::{Identity, Place, Placed, meta_of};
-use super::root::sync_directory;
+use super::root::{RACES, sync_directory};
 use super::{Inner, Outcome};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
@@ -59,17 +61,28 @@ impl Inner {
         let (from_dir, from_name) = self.target(from)?;
         let (to_dir, to_name) = self.target(to).map_err(at_target)?;
         let source_dir = self.root.directory(&from_dir)?;
-        let target_dir = self.prepare(&to_dir).map_err(at_target)?;
         let source = Place { dir: &source_dir, name: from_name };
-        let target = Place { dir: &target_dir, name: to_name };
         let file = Identity::of(&source.stat()?);
-        Guard::check(guard)?;
-        // Between two names of one file, what a crash may leave, a rename does nothing and says it did.
-        let twins = options.mode == WriteMode::Overwrite && from != to && target.holds(file) == Ok(true);
-        let placed = if twins && !same_place(&source_dir, &target_dir, from_name, to_name)? {
-            Placed::Done { leftover: source.remove().err() }
-        } else {
-            self.placer.place(file, source, target, options.mode)?
+        let mut target_dir = self.prepare(&to_dir).map_err(at_target)?;
+        let mut attempts = 0;
+        let placed = loop {
+            Guard::check(guard)?;
+            let target = Place { dir: &target_dir, name: to_name };
+            let twins = options.mode == WriteMode::Overwrite && from != to && target.holds(file) == Ok(true);
+            if twins && !same_place(&source_dir, &target_dir, from_name, to_name)? {
+                break self.placer.merge(source)?;
+            }
+            match self.placer.place(file, source, target, options.mode) {
+                // The source is there: the target's directory was removed meanwhile. Make it again.
+                Err(Fault::Os(Errno::NOENT)) if source.holds(file) == Ok(true) => {
+                    attempts += 1;
+                    if attempts > RACES {
+                        return Err(at_target(Fault::Os(Errno::BUSY)));
+                    }
+                    target_dir = self.prepare(&to_dir).map_err(at_target)?;
+                }
+                answer => break answer?,
+            }
         };
         let outcome = match placed {
             Placed::Exists => Outcome::AlreadyExists,
@@ -89,11 +102,6 @@ impl Inner {
 }
 
 /// Whether two paths are one entry of one directory, reached by different ways.
-fn same_place(
-    a: &std::os::fd::OwnedFd,
-    b: &std::os::fd::OwnedFd,
-    a_name: &str,
-    b_name: &str,
-) -> Result<bool, rustix::io::Errno> {
+fn same_place(a: &OwnedFd, b: &OwnedFd, a_name: &str, b_name: &str) -> Result<bool, Errno> {
     Ok(a_name == b_name && Identity::of(&rustix::fs::fstat(a)?) == Identity::of(&rustix::fs::fstat(b)?))
 }

@@ -153,6 +153,12 @@ async fn the_root_itself_may_be_a_link() {
     }
     put(&storage, "new/x", "1").await;
     assert!(dir.path().join("root/new/x").exists());
+    std::fs::create_dir(dir.path().join("empty")).expect("made");
+    symlink("empty", dir.path().join("empty-alias")).expect("links");
+    let storage = PosixStorage::open(&dir.path().join("empty-alias"), PosixOptions::new()).expect("opens");
+    storage.delete(&ObjectPath::root(), DeleteOptions::new()).await.expect("no error");
+    put(&storage, "x", "1").await;
+    assert!(dir.path().join("empty/x").exists(), "the link still leads somewhere");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,13 +17,16 @@ use super::publish::Placer;
 use super::*;
 use crate::storage::StorageExt;
 
+/// The two ways of creating without replacing.
+const PLACERS: [fn(bool) -> Placer; 2] = [Placer::new, |_| Placer::by_link()];
+
 /// A fresh directory and a storage in it. Durability is not what these tests can see, so they do not wait
 /// for the disk.
 fn scratch() -> (TempDir, PosixStorage) {
-    scratch_with(Placer::default())
+    scratch_with(Placer::new)
 }
 
-fn scratch_with(placer: Placer) -> (TempDir, PosixStorage) {
+fn scratch_with(placer: impl FnOnce(bool) -> Placer) -> (TempDir, PosixStorage) {
     let dir = tempfile::tempdir().expect("temp dir");
     let storage = PosixStorage::open_with(&dir.path().join("root"), PosixOptions::new().fsync(false), placer);
     (dir, storage.expect("opens"))

@@ -22,8 +22,8 @@ async fn a_root_that_is_a_file_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_racers_exactly_one_creates_and_its_bytes_stay() {
-    for placer in [Placer::default, Placer::by_link] {
-        let (dir, storage) = scratch_with(placer());
+    for placer in PLACERS {
+        let (dir, storage) = scratch_with(placer);
         let storage = Arc::new(storage);
         for round in 0..10 {
             let at = path(&format!("round-{round}"));
@@ -162,9 +162,21 @@ fn a_rename_done_and_reported_as_failed_counts_as_done() {
     let place = |name| Place { dir: &fd, name };
     std::fs::write(dir.path().join("published"), "1").expect("writes");
     let file = Identity::of(&place("published").stat().expect("stat"));
-    let placed = Placer::default().place(file, place("temp"), place("published"), WriteMode::Overwrite);
+    let placed = Placer::new(false).place(file, place("temp"), place("published"), WriteMode::Overwrite);
     assert!(matches!(placed, Ok(Placed::Done { leftover: None })), "{placed:?}");
     std::fs::write(dir.path().join("other"), "2").expect("writes");
-    let placed = Placer::default().place(file, place("temp"), place("other"), WriteMode::Overwrite);
+    let placed = Placer::new(false).place(file, place("temp"), place("other"), WriteMode::Overwrite);
     assert!(matches!(placed, Ok(Placed::Unclear(Errno::NOENT))), "neither name is ours: {placed:?}");
+}
+
+#[tokio::test]
+async fn a_temporary_file_that_somebody_removes_fails_the_write_and_is_no_missing_object() {
+    let (dir, storage) = scratch();
+    let mut writer = storage.writer(&path("x"), WriteOptions::new()).await.expect("starts");
+    writer.write("1".into()).await.expect("writes");
+    for name in on_disk(&dir.path().join("root")) {
+        std::fs::remove_file(dir.path().join("root").join(name)).expect("removes");
+    }
+    assert_eq!(writer.finish().await.expect_err("lost").kind(), ErrorKind::Io);
+    assert_eq!(kind_of_reading(&storage, "x").await, ErrorKind::NotFound);
 }

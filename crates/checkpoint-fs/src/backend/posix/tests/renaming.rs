@@ -2,8 +2,8 @@ use super::*;
 
 #[tokio::test]
 async fn a_rename_moves_replaces_or_refuses() {
-    for placer in [Placer::default, Placer::by_link] {
-        let (dir, storage) = scratch_with(placer());
+    for placer in PLACERS {
+        let (dir, storage) = scratch_with(placer);
         for (at, text) in [("a", "a"), ("b", "b"), ("d/c", "c")] {
             put(&storage, at, text).await;
         }
@@ -47,8 +47,8 @@ async fn two_names_of_one_file_end_as_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_renames_to_one_name_exactly_one_wins() {
-    for placer in [Placer::default, Placer::by_link] {
-        let (dir, storage) = scratch_with(placer());
+    for placer in PLACERS {
+        let (dir, storage) = scratch_with(placer);
         let storage = Arc::new(storage);
         for racer in 0..16 {
             let at = path(&format!("from-{racer}"));
@@ -70,4 +70,54 @@ async fn of_many_renames_to_one_name_exactly_one_wins() {
         assert_eq!(get(&storage, "to").await.expect("there"), winners[0].to_string());
         assert_eq!(on_disk(&dir.path().join("root")).len(), 16, "the losers keep their names");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_renames_of_one_source_exactly_one_finds_it() {
+    let (_dir, storage) = scratch();
+    let storage = Arc::new(storage);
+    for (round, mode) in [WriteMode::Overwrite, WriteMode::IfAbsent].into_iter().cycle().take(20).enumerate() {
+        put(&storage, "from", "1").await;
+        let racers = (0..8).map(|_| {
+            let storage = Arc::clone(&storage);
+            let options = RenameOptions::new().mode(mode);
+            tokio::spawn(async move { storage.rename(&path("from"), &path(&format!("to-{round}")), options).await })
+        });
+        let mut done = 0;
+        for answer in futures::future::join_all(racers).await {
+            match answer.expect("no panic") {
+                Ok(WriteOutcome::Done(_)) => done += 1,
+                Ok(outcome) => panic!("{outcome:?}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+            }
+        }
+        assert_eq!(done, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rename_outlives_a_sweeper_of_empty_directories() {
+    let (dir, storage) = scratch();
+    let target = dir.path().join("root/d/e");
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let sweeper = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = std::fs::remove_dir(&target);
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+    });
+    for round in 0..200 {
+        put(&storage, "from", "1").await;
+        let to = format!("d/e/{round}");
+        let outcome = storage.rename(&path("from"), &path(&to), RenameOptions::new()).await.expect("moves");
+        assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+        storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
+        put(&storage, &to, "1").await;
+        storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    sweeper.join().expect("no panic");
 }
