@@ -1,0 +1,293 @@
+//! The reader: input files in order, done rows left out, batches handed to whichever worker is free.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, not};
+use arrow::datatypes::{DataType, Field, Schema};
+use checkpoint_store::{IdColumn, IdProblem, IdSet, RuntimeRef};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::item::{Item, Places, place};
+use super::prepare::{Prepared, missing_id_column};
+use super::repeats::{Repeats, find_repeats};
+use crate::error::{Error, Result};
+use crate::input::{self, ReadConfig, ReadContext, SourceFile, decoded_size};
+use crate::pipeline::{Ids, Pipeline, ROW_HASH_COLUMN, RowFilter};
+use crate::report::{Counters, Stage, add};
+use crate::row_hash;
+
+/// Memory is counted in units of this many bytes.
+const UNIT: u64 = 1024;
+
+/// Reads all files on one blocking thread.
+pub(super) struct Feed {
+    rows: Arc<Rows>,
+    done: Arc<dyn IdSet>,
+    counters: Arc<Counters>,
+    runtime: RuntimeRef,
+    handle: tokio::runtime::Handle,
+    memory: Arc<Semaphore>,
+    memory_units: u64,
+    halt: CancellationToken,
+    unique: Option<Repeats>,
+}
+
+impl Feed {
+    pub(super) fn new(
+        pipeline: &Pipeline,
+        prepared: &Prepared,
+        done: Arc<dyn IdSet>,
+        halt: CancellationToken,
+    ) -> Result<Self> {
+        let memory_units = (pipeline.memory as u64 / UNIT).max(1).min(u64::from(u32::MAX));
+        Ok(Self {
+            rows: Arc::new(Rows::new(pipeline, prepared, prepared.config.clone())),
+            done,
+            counters: pipeline.counters(),
+            runtime: pipeline.runtime.clone(),
+            handle: tokio::runtime::Handle::current(),
+            memory: Arc::new(Semaphore::new(memory_units as usize)),
+            memory_units,
+            halt,
+            unique: pipeline.check_unique.then(Repeats::default),
+        })
+    }
+
+    /// Reads to the end, or until nobody listens any more.
+    ///
+    /// # Errors
+    /// As reading and the ID column give; the run is halted then.
+    pub(super) fn run(mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
+        let result = self.read_all(sender);
+        if result.is_err() {
+            self.halt.cancel();
+        }
+        result
+    }
+
+    fn read_all(&mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
+        let mut skipped = 0;
+        for file in self.rows.files.clone() {
+            let mut open = self.timed(|| self.rows.open(&file))?;
+            while !self.halt.is_cancelled() {
+                let Some(piece) = self.timed(|| open.next())? else { break };
+                add(&self.counters.read_rows, piece.ids.len() as u64);
+                if let Some(unique) = &mut self.unique {
+                    unique.insert(&piece.ids, &piece.places)?;
+                }
+                let done = self.done.contains(piece.ids.array())?;
+                let done_rows = done.true_count() as u64;
+                if done_rows > 0 {
+                    skipped += done_rows;
+                    add(&self.counters.skipped_rows, done_rows);
+                    if skipped > self.done.len() {
+                        return Err(find_repeats(&self.rows, self.done.as_ref(), skipped)?);
+                    }
+                }
+                if let Some(rest) = piece.without(&done)? {
+                    if !self.send(rest, sender)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn timed<R>(&self, work: impl FnOnce() -> R) -> R {
+        let began = self.runtime.elapsed();
+        let result = work();
+        self.counters.spent(Stage::Read, self.runtime.elapsed().saturating_sub(began));
+        result
+    }
+
+    /// Waits for memory and for a worker. False when the run is over.
+    fn send(&self, piece: Piece, sender: &mpsc::Sender<Item>) -> Result<bool> {
+        // A batch stands for its input and about as much output.
+        let units = (2 * decoded_size(&piece.records) / UNIT).clamp(1, self.memory_units) as u32;
+        let waiting = async {
+            tokio::select! {
+                permit = self.memory.clone().acquire_many_owned(units) => permit.ok(),
+                () = self.halt.cancelled() => None,
+            }
+        };
+        let Some(permit) = self.handle.block_on(waiting) else { return Ok(false) };
+        let item = Item { records: piece.records, ids: piece.ids, places: piece.places, _memory: permit };
+        Ok(sender.blocking_send(item).is_ok())
+    }
+}
+
+/// The rows of the job: all files, the filter and row hashes applied, IDs checked.
+pub(super) struct Rows {
+    pub(super) files: Vec<Arc<SourceFile>>,
+    ids: Ids,
+    filter: Option<RowFilter>,
+    id_class: String,
+    config: ReadConfig,
+    context: ReadContext,
+}
+
+impl Rows {
+    pub(super) fn new(pipeline: &Pipeline, prepared: &Prepared, config: ReadConfig) -> Self {
+        Self {
+            files: prepared.files.clone(),
+            ids: pipeline.ids.clone(),
+            filter: pipeline.filter.as_ref().map(|(_, filter)| filter.clone()),
+            id_class: prepared.fingerprint.id_class.clone(),
+            config,
+            context: prepared.context.clone(),
+        }
+    }
+
+    /// The same rows, read for their IDs alone where nothing else is needed to know them.
+    pub(super) fn ids_only(pipeline: &Pipeline, prepared: &Prepared) -> Arc<Self> {
+        Self::new(pipeline, prepared, ReadConfig::new()).narrowed()
+    }
+
+    /// The same rows, for their IDs alone.
+    pub(super) fn narrowed(&self) -> Arc<Self> {
+        let columns = match (&self.ids, &self.filter) {
+            (Ids::Column(name), None) => Some(vec![name.clone()]),
+            _ => None,
+        };
+        Arc::new(Self {
+            files: self.files.clone(),
+            ids: self.ids.clone(),
+            filter: self.filter.clone(),
+            id_class: self.id_class.clone(),
+            config: ReadConfig::new().with_batch_rows(8192).with_columns(columns),
+            context: self.context.clone(),
+        })
+    }
+
+    pub(super) fn open(self: &Arc<Self>, file: &Arc<SourceFile>) -> Result<OpenFile> {
+        let reader =
+            input::open(file, &self.config, &self.context).map_err(|error| self.explain_missing_column(error, file))?;
+        Ok(OpenFile {
+            rows: self.clone(),
+            reader,
+            file: file.clone(),
+            hash_seed: row_hash::seed(&file.hash_key()),
+            hash_position: 0,
+        })
+    }
+
+    /// A projection on a column that is not there fails in the reader; say it as everywhere else.
+    fn explain_missing_column(&self, error: Error, file: &Arc<SourceFile>) -> Error {
+        let (Some(columns), Ids::Column(name)) = (&self.config.columns, &self.ids) else { return error };
+        let whole = self.config.clone().with_columns(None);
+        match input::open(file, &whole, &self.context) {
+            Ok(reader) if columns.contains(name) && reader.schema().field_with_name(name).is_err() => {
+                missing_id_column(name, &reader.schema(), &file.location.to_string())
+            }
+            _ => error,
+        }
+    }
+}
+
+/// One file while it is read.
+pub(super) struct OpenFile {
+    rows: Arc<Rows>,
+    reader: Box<dyn input::BatchReader>,
+    file: Arc<SourceFile>,
+    hash_seed: u64,
+    hash_position: u64,
+}
+
+/// A batch of input rows, every ID fit to name its row.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) records: RecordBatch,
+    pub(super) ids: IdColumn,
+    pub(super) places: Places,
+}
+
+impl OpenFile {
+    /// The next rows; `None` at the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        loop {
+            let Some((start, mut records)) = self.reader.next()? else { return Ok(None) };
+            let mut rows: Vec<u64> = (start..start + records.num_rows() as u64).collect();
+            if let Some(filter) = &self.rows.filter {
+                let keep = filter(&records)?;
+                rows = kept(&rows, &keep);
+                records = filter_record_batch(&records, &keep).map_err(|e| self.broken("filtering failed", e))?;
+            }
+            if records.num_rows() == 0 {
+                continue;
+            }
+            if self.rows.ids == Ids::RowHash {
+                records = self.with_row_hash(&records)?;
+            }
+            let places = Places { file: self.file.clone(), rows };
+            let ids = self.check_ids(&records, &places)?;
+            return Ok(Some(Piece { records, ids, places }));
+        }
+    }
+
+    fn broken(&self, what: &str, error: impl std::fmt::Display) -> Error {
+        Error::bad_data(format!("{what}: {error}: file={}", self.file.location))
+    }
+
+    fn with_row_hash(&mut self, records: &RecordBatch) -> Result<RecordBatch> {
+        let hashes = row_hash::array(self.hash_seed, self.hash_position, records.num_rows());
+        self.hash_position += records.num_rows() as u64;
+        let schema = records.schema();
+        let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(ROW_HASH_COLUMN, DataType::UInt64, false)));
+        let mut columns: Vec<ArrayRef> = records.columns().to_vec();
+        columns.push(Arc::new(hashes));
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        RecordBatch::try_new(schema, columns).map_err(|e| self.broken("adding row hashes failed", e))
+    }
+
+    fn check_ids(&self, records: &RecordBatch, places: &Places) -> Result<IdColumn> {
+        let name = self.rows.ids.column();
+        let Some(array) = records.column_by_name(name) else {
+            return Err(missing_id_column(name, &records.schema(), &self.file.location.to_string()));
+        };
+        let (what, row) = match IdColumn::try_new(array)? {
+            Ok(ids) if ids.class().to_string() == self.rows.id_class => return Ok(ids),
+            Ok(ids) => {
+                return Err(Error::bad_data(format!(
+                    "the ID column is of another type in this file: {} and elsewhere {}: column={name} file={}",
+                    ids.class(),
+                    self.rows.id_class,
+                    self.file.location
+                )));
+            }
+            Err(IdProblem::Null { row }) => ("null", row),
+            Err(IdProblem::Empty { row }) => ("empty", row),
+            Err(other) => return Err(Error::bad_data(format!("{other}: file={}", self.file.location))),
+        };
+        let row = places.rows.get(row).copied().unwrap_or_default();
+        Err(Error::bad_data(format!("the ID is {what}: column={name} at={}", place(&self.file, row)))
+            .with_hint("every row needs an ID; drop such rows, fill them in, or use --row-hash"))
+    }
+}
+
+impl Piece {
+    /// The rows that are not done; `None` when all are.
+    pub(super) fn without(self, done: &BooleanArray) -> Result<Option<Self>> {
+        let done_rows = done.true_count();
+        if done_rows == 0 {
+            return Ok(Some(self));
+        }
+        if done_rows == self.ids.len() {
+            return Ok(None);
+        }
+        let failed = |e: arrow::error::ArrowError| Error::bad_data(format!("a batch cannot be filtered: {e}"));
+        let keep = not(done).map_err(failed)?;
+        let records = filter_record_batch(&self.records, &keep).map_err(failed)?;
+        let array = arrow::compute::filter(self.ids.array(), &keep).map_err(failed)?;
+        let ids = IdColumn::try_new(&array)?.map_err(|p| Error::bad_data(p.to_string()))?;
+        let places = Places { rows: kept(&self.places.rows, &keep), file: self.places.file };
+        Ok(Some(Self { records, ids, places }))
+    }
+}
+
+fn kept(rows: &[u64], keep: &BooleanArray) -> Vec<u64> {
+    rows.iter().enumerate().filter(|(i, _)| keep.is_valid(*i) && keep.value(*i)).map(|(_, row)| *row).collect()
+}

@@ -1,0 +1,154 @@
+//! What must be known before the checkpoint is touched: the input files, their schemas, and who the job is.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use checkpoint_fs::{Location, StorageRef};
+use checkpoint_store::{Checkpoint, Fingerprint, IdClass, InputFile, overlap};
+
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::input::{self, ReadConfig, ReadContext, SourceFile};
+use crate::pipeline::{Ids, Pipeline, ROW_HASH_COLUMN};
+
+/// A job that is ready to begin.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) files: Vec<Arc<SourceFile>>,
+    pub(super) context: ReadContext,
+    pub(super) config: ReadConfig,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) output: StorageRef,
+    pub(super) output_format: Format,
+    pub(super) fingerprint: Fingerprint,
+}
+
+impl Prepared {
+    /// Looks at everything and changes nothing.
+    pub(super) async fn new(pipeline: &Pipeline) -> Result<Self> {
+        if pipeline.inputs.is_empty() {
+            return Err(Error::invalid_config("no input is given").with_hint("give one or more with --input"));
+        }
+        let output_at = Location::parse(&pipeline.output)?;
+        let checkpoint_at = Location::parse(&pipeline.checkpoint)?;
+        keep_apart(pipeline, &checkpoint_at, &output_at)?;
+        let options = &pipeline.storage_options;
+        pipeline.registry.check_options(options)?;
+        let output = pipeline.registry.open_location(&output_at, options).await?;
+        let storage = pipeline.registry.open_location(&checkpoint_at, options).await?;
+        let mut checkpoint = Checkpoint::new(storage, pipeline.runtime.clone());
+        if let Some(url) = &pipeline.lease_url {
+            checkpoint = checkpoint.with_control(pipeline.registry.open_dir(url, options).await?);
+        }
+        let counters = pipeline.counters();
+        let context = ReadContext::new(tokio::runtime::Handle::current()).with_counter(counters.bytes_read.clone());
+        let files = input::discover(&pipeline.registry, &pipeline.inputs, options, pipeline.input_format).await?;
+        let schemas = input::infer_schemas(&files, &context).await?;
+        let context = context.with_schemas(schemas);
+        let totals = input::count_rows(&files, &context).await?;
+        let total: Option<u64> = totals.into_iter().sum();
+        counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
+        let files: Vec<Arc<SourceFile>> = files.into_iter().map(Arc::new).collect();
+        let id_type = id_type(pipeline, &files, &context).await?;
+        let fingerprint = fingerprint(pipeline, &files, &id_type, output.url())?;
+        let rows = (pipeline.batch_rows as u64).min(pipeline.rows_per_task) as usize;
+        let batch_bytes = (pipeline.memory / (pipeline.workers * 4).max(8)).clamp(1 << 20, 32 << 20);
+        let config = ReadConfig::new().with_batch_rows(rows).with_batch_bytes(batch_bytes);
+        let output_format = pipeline.output_format.unwrap_or_else(|| format_of_all(&files));
+        Ok(Self { files, context, config, checkpoint, output, output_format, fingerprint })
+    }
+}
+
+fn keep_apart(pipeline: &Pipeline, checkpoint: &Location, output: &Location) -> Result<()> {
+    if overlap(checkpoint, output) {
+        return Err(Error::invalid_config(format!(
+            "the checkpoint and the output lie inside each other: checkpoint={checkpoint} output={output}"
+        ))
+        .with_hint("give each a directory of its own, for example with --job-dir"));
+    }
+    for input in &pipeline.inputs {
+        // A glob is compared by the directory before its first wildcard.
+        let fixed = input.split(['*', '?', '[', '{']).next().unwrap_or(input);
+        let dir = if fixed.len() < input.len() { fixed.rsplit_once('/').map_or(".", |(dir, _)| dir) } else { input };
+        let Ok(at) = Location::parse(if dir.is_empty() { "/" } else { dir }) else { continue };
+        let literal = fixed.len() == input.len();
+        if literal && overlap(checkpoint, &at) || at.contains(checkpoint) && !at.path().is_root() {
+            return Err(Error::invalid_config(format!(
+                "the checkpoint and the input lie inside each other: checkpoint={checkpoint} input={input}"
+            ))
+            .with_hint("give the checkpoint a directory of its own"));
+        }
+        if literal && at.contains(output) {
+            return Err(Error::invalid_config(format!(
+                "the output lies inside the input, and the next run would read it: output={output} input={input}"
+            ))
+            .with_hint("write to a directory outside the input"));
+        }
+    }
+    Ok(())
+}
+
+/// The type of the ID column, from the first file; later files are held to it as they are read.
+async fn id_type(pipeline: &Pipeline, files: &[Arc<SourceFile>], context: &ReadContext) -> Result<DataType> {
+    let Some(first) = files.first().cloned() else {
+        return Err(Error::invalid_config("there is no input file"));
+    };
+    let context = context.clone();
+    let url = first.location.to_string();
+    let schema: SchemaRef = tokio::task::spawn_blocking(move || {
+        input::open(&first, &ReadConfig::new(), &context).map(|reader| reader.schema())
+    })
+    .await
+    .map_err(|e| Error::bad_data(format!("reading the first file failed: {e}")))??;
+    match &pipeline.ids {
+        Ids::RowHash if schema.field_with_name(ROW_HASH_COLUMN).is_ok() => {
+            Err(Error::bad_data(format!("the input has a column named {ROW_HASH_COLUMN} already: file={url}"))
+                .with_hint(format!("use it with --id-column {ROW_HASH_COLUMN}, or rename it")))
+        }
+        Ids::RowHash => Ok(DataType::UInt64),
+        Ids::Column(name) => match schema.field_with_name(name) {
+            Ok(field) => Ok(field.data_type().clone()),
+            Err(_) => Err(missing_id_column(name, &schema, &url)),
+        },
+    }
+}
+
+/// The error for a file that lacks the ID column.
+pub(super) fn missing_id_column(name: &str, schema: &SchemaRef, url: &str) -> Error {
+    let columns: Vec<&str> = schema.fields().iter().take(20).map(|f| f.name().as_str()).collect();
+    Error::bad_data(format!("the input has no ID column of that name: column={name} file={url}"))
+        .with_hint(format!("its columns are: {}; without a key of your own, use --row-hash", columns.join(", ")))
+}
+
+fn fingerprint(
+    pipeline: &Pipeline,
+    files: &[Arc<SourceFile>],
+    id_type: &DataType,
+    output: &str,
+) -> Result<Fingerprint> {
+    let inputs = files.iter().map(|file| InputFile {
+        path: file.hash_key(),
+        size: file.meta.size,
+        version: file.meta.etag.clone().or_else(|| {
+            let modified = file.meta.last_modified?.duration_since(std::time::UNIX_EPOCH).ok()?;
+            Some(format!("{}.{:09}", modified.as_secs(), modified.subsec_nanos()))
+        }),
+    });
+    Ok(Fingerprint {
+        id_column: pipeline.ids.column().to_owned(),
+        id_class: IdClass::of(id_type)?.to_string(),
+        id_type: id_type.to_string(),
+        row_hash: pipeline.ids == Ids::RowHash,
+        filter: pipeline.filter.as_ref().map(|(text, _)| text.clone()),
+        output: output.to_owned(),
+        version: pipeline.version.clone(),
+        inputs: inputs.collect(),
+    })
+}
+
+/// The one format of all files, or Parquet.
+fn format_of_all(files: &[Arc<SourceFile>]) -> Format {
+    let first = files.first().map_or(Format::Parquet, |f| f.format);
+    if files.iter().all(|f| f.format == first) { first } else { Format::Parquet }
+}

@@ -1,0 +1,170 @@
+//! A job that fails, is stopped, and is run again: every row once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
+use bytes::Bytes;
+use checkpoint_fs::{ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, WriteOptions};
+use checkpoint_pipeline::transform::{Batch, FnTransform, TransformError};
+use checkpoint_pipeline::{ErrorKind, Ids, Pipeline};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+async fn write_input(registry: &Registry, url: &str, files: i64, rows: i64) {
+    let storage = registry.open_dir(url, &StorageOptions::new()).await.unwrap();
+    for file in 0..files {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(file * rows..(file + 1) * rows));
+        let text: ArrayRef =
+            Arc::new(StringArray::from_iter_values((file * rows..(file + 1) * rows).map(|i| format!("row {i}"))));
+        let batch = RecordBatch::try_from_iter([("id", ids), ("text", text)]).unwrap();
+        let mut buffer = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut buffer, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let path = ObjectPath::parse(format!("part-{file}.parquet")).unwrap();
+        let outcome = storage.write(&path, buffer.into(), WriteOptions::new()).await.unwrap();
+        outcome.into_result(url).unwrap();
+    }
+}
+
+async fn output_ids(registry: &Registry, url: &str) -> BTreeMap<i64, usize> {
+    let storage = registry.open_dir(url, &StorageOptions::new()).await.unwrap();
+    let mut ids = BTreeMap::new();
+    for (path, _) in storage.list_files(&ObjectPath::root(), false).await.unwrap() {
+        if !path.name().ends_with(".parquet") {
+            continue;
+        }
+        let bytes: Bytes = storage.read(&path, ReadOptions::new()).await.unwrap().bytes;
+        for batch in ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap().build().unwrap() {
+            let batch = batch.unwrap();
+            let column = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().clone();
+            for id in column.values() {
+                *ids.entry(*id).or_insert(0) += 1;
+            }
+        }
+    }
+    ids
+}
+
+fn job(name: &str) -> Pipeline {
+    Pipeline::new(
+        [format!("memory://{name}/in")],
+        format!("memory://{name}/out"),
+        format!("memory://{name}/ckpt"),
+        Ids::Column("id".into()),
+    )
+    .workers(2)
+    .batch_rows(10)
+    .rows_per_task(50)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_run_goes_on_where_it_stopped() {
+    let registry = Registry::from_process();
+    write_input(&registry, "memory://failed-run/in", 4, 250).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let failing = {
+        let calls = calls.clone();
+        FnTransform::new(move |batch: Batch| {
+            if calls.fetch_add(1, Ordering::SeqCst) >= 60 {
+                return Err(TransformError::new("the model fell over"));
+            }
+            Ok(vec![batch.records])
+        })
+    };
+    let error = job("failed-run").transform(failing).run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transform, "{error}");
+    let done = output_ids(&registry, "memory://failed-run/out").await;
+    assert!(done.len() >= 500 && done.len() < 1000, "finished tasks are committed: {}", done.len());
+
+    let report = job("failed-run").run().await.unwrap();
+    assert_eq!(report.skipped_rows as usize, done.len());
+    assert_eq!(report.processed_rows as usize, 1000 - done.len());
+    assert_eq!((report.input_rows, report.attempt, report.already_complete), (1000, 2, false));
+    let ids = output_ids(&registry, "memory://failed-run/out").await;
+    assert_eq!(ids.len(), 1000);
+    assert!(ids.values().all(|times| *times == 1));
+
+    let again = job("failed-run").run().await.unwrap();
+    assert!(again.already_complete);
+    assert_eq!((again.processed_rows, again.input_rows), (0, 1000));
+    let checkpoint = registry.open_dir("memory://failed-run/ckpt", &StorageOptions::new()).await.unwrap();
+    assert!(checkpoint.list_files(&ObjectPath::root(), true).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropped_and_multiplied_rows_are_done_once() {
+    let registry = Registry::from_process();
+    write_input(&registry, "memory://one-to-n/in", 1, 100).await;
+    let transform = FnTransform::new(|batch: Batch| -> Result<_, TransformError> {
+        let ids = batch.records.column(0).as_primitive::<Int64Type>();
+        let keep: arrow::array::BooleanArray = ids.values().iter().map(|id| Some(id % 2 == 0)).collect();
+        let even = arrow::compute::filter_record_batch(&batch.records, &keep).map_err(TransformError::from_error)?;
+        Ok(vec![even.clone(), even])
+    });
+    let report = job("one-to-n").keep_checkpoint(true).transform(transform).run().await.unwrap();
+    assert_eq!((report.processed_rows, report.written_rows), (100, 100));
+    let ids = output_ids(&registry, "memory://one-to-n/out").await;
+    assert_eq!(ids.len(), 50);
+    assert!(ids.iter().all(|(id, times)| id % 2 == 0 && *times == 2));
+    let again = job("one-to-n").keep_checkpoint(true).run().await.unwrap();
+    assert!(again.already_complete, "dropped rows are done with their task");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_rows_are_set_aside_one_by_one() {
+    let registry = Registry::from_process();
+    write_input(&registry, "memory://set-aside/in", 1, 200).await;
+    let picky = || {
+        FnTransform::new(|batch: Batch| {
+            let ids = batch.records.column(0).as_primitive::<Int64Type>();
+            match ids.values().iter().find(|id| [7, 93, 94].contains(*id)) {
+                Some(id) => Err(TransformError::new(format!("cannot digest {id}"))),
+                None => Ok(vec![batch.records.clone()]),
+            }
+        })
+    };
+    let error = job("set-aside").max_failed_rows(2).transform(picky()).run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Transform, "{error}");
+    let report = job("set-aside").max_failed_rows(5).transform(picky()).run().await.unwrap();
+    assert_eq!(report.failed_rows, 3);
+    let out = registry.open_dir("memory://set-aside/out", &StorageOptions::new()).await.unwrap();
+    let failed = out.list_files(&ObjectPath::parse("_failed").unwrap(), false).await.unwrap();
+    let mut lines = Vec::new();
+    for (path, _) in failed {
+        let bytes = out.read(&path, ReadOptions::new()).await.unwrap().bytes;
+        lines.extend(String::from_utf8(bytes.to_vec()).unwrap().lines().map(str::to_owned));
+    }
+    lines.sort();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines.iter().any(|l| l.contains("\"id\":93") && l.contains("cannot digest 93") && l.contains("row 93")));
+    assert_eq!(output_ids(&registry, "memory://set-aside/out").await.len(), 197);
+    let again = job("set-aside").run().await.unwrap();
+    assert_eq!((again.failed_rows, again.processed_rows), (3, 0), "the checkpoint is kept, and says so");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_keeps_what_is_finished() {
+    let registry = Registry::from_process();
+    write_input(&registry, "memory://stopped/in", 2, 500).await;
+    let pipeline = job("stopped");
+    let (stop, counters) = (pipeline.stop(), pipeline.counters());
+    let slow = FnTransform::new(|batch: Batch| -> Result<_, TransformError> {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        Ok(vec![batch.records])
+    });
+    let run = tokio::spawn(pipeline.transform(slow).run());
+    while counters.processed_rows.load(Ordering::Relaxed) < 100 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    stop.request();
+    let error = run.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    let report = job("stopped").run().await.unwrap();
+    assert!(report.skipped_rows >= 100 && report.skipped_rows < 1000, "{report:?}");
+    assert!(output_ids(&registry, "memory://stopped/out").await.values().all(|times| *times == 1));
+    assert_eq!(report.skipped_rows + report.processed_rows, 1000);
+}
