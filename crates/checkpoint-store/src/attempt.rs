@@ -405,11 +405,11 @@ impl Checkpoint {
 }
 
 /// Whether anything may count, by names alone.
-fn may_count(snapshot: &Snapshot) -> bool {
+pub(crate) fn may_count(snapshot: &Snapshot) -> bool {
     !snapshot.counting().is_empty() || !snapshot.listing.pending.is_empty() || !snapshot.listing.ray_pending.is_empty()
 }
 
-async fn judge_output(
+pub(crate) async fn judge_output(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
     output: &StorageRef,
@@ -435,7 +435,7 @@ async fn judge_output(
 }
 
 /// Compares with the recorded fingerprint; answers whether it must be recorded anew.
-fn compare(
+pub(crate) fn compare(
     snapshot: &Snapshot,
     now: &Fingerprint,
     allow_changed_read: bool,

@@ -15,6 +15,7 @@ mod layout;
 mod lease;
 mod names;
 mod ops;
+mod preview;
 mod record;
 mod recovery;
 mod runtime;
@@ -36,6 +37,7 @@ pub use ops::{
     Found, RecoverOptions, RecoverReport, Status, VerifyReport, committed_ids, find_checkpoints, recover, remove,
     status, verify,
 };
+pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};
 pub use recovery::RecoveryReport;
 pub use runtime::{Liveness, ProcessIdentity, Runtime, RuntimeRef, SystemRuntime, TaskHandle};

@@ -130,8 +130,9 @@ impl IdColumn {
         &self.keys
     }
 
-    /// The canonical key of each value, as bytes.
-    pub(crate) fn key_bytes(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+    /// The canonical key of each value, as bytes: equal exactly where the values are equal, among columns
+    /// of one class.
+    pub fn canonical_keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         (0..self.len()).map(|row| match &self.keys {
             Keys::Int(keys) => keys[row].to_be_bytes().to_vec(),
             keys => keys.bytes(row).unwrap_or(&[]).to_vec(),

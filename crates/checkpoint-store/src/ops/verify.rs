@@ -210,13 +210,13 @@ fn compare_ids(
 ) {
     let mut wanted: HashMap<Vec<u8>, (usize, u64)> = HashMap::new();
     if let Some(ids) = &record.ids {
-        wanted.extend(ids.key_bytes().enumerate().map(|(row, key)| (key, (row, 0))));
+        wanted.extend(ids.canonical_keys().enumerate().map(|(row, key)| (key, (row, 0))));
     }
     let class = record.ids.as_ref().map(|ids| ids.class().to_string());
     for piece in found {
         report.output_rows += piece.len() as u64;
         let same_class = class.as_ref().is_none_or(|c| *c == piece.class().to_string());
-        for (row, key) in piece.key_bytes().enumerate() {
+        for (row, key) in piece.canonical_keys().enumerate() {
             match wanted.get_mut(&key).filter(|_| same_class) {
                 Some((_, times)) => {
                     *times += 1;

@@ -316,7 +316,7 @@ async fn data_matches(
         return Ok(false);
     }
     let sorted = |columns: &mut dyn Iterator<Item = &IdColumn>| {
-        let mut keys: Vec<Vec<u8>> = columns.flat_map(IdColumn::key_bytes).collect();
+        let mut keys: Vec<Vec<u8>> = columns.flat_map(IdColumn::canonical_keys).collect();
         keys.sort_unstable();
         keys
     };

@@ -1,0 +1,62 @@
+//! What an attempt would find, without taking one.
+
+use std::sync::Arc;
+
+use checkpoint_fs::StorageRef;
+
+use crate::attempt::{BeginOptions, compare, judge_output, may_count};
+use crate::checkpoint::Checkpoint;
+use crate::complete::Found;
+use crate::data::DataReader;
+use crate::error::Result;
+use crate::id::IdSet;
+use crate::job::Fingerprint;
+use crate::recovery::{Damage, RecoveryReport, foresee};
+
+/// What [`Attempt::begin`](crate::Attempt::begin) would find.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Preview {
+    /// The rows of a job that ended before, when nothing has changed since.
+    pub already_complete: Option<u64>,
+    /// The IDs that would be done.
+    pub ids: Arc<dyn IdSet>,
+    /// What recovery would do.
+    pub recovery: RecoveryReport,
+}
+
+/// Looks, as the beginning of an attempt would, and writes nothing. Takes no lease, so beside a live job it
+/// shows one moment.
+///
+/// # Errors
+/// As [`Attempt::begin`](crate::Attempt::begin), save those of the lease.
+pub async fn preview(
+    checkpoint: &Checkpoint,
+    output: &StorageRef,
+    fingerprint: &Fingerprint,
+    options: &BeginOptions,
+    reader: &dyn DataReader,
+) -> Result<Preview> {
+    crate::apart::check(checkpoint.url(), output.url())?;
+    let mut snapshot = checkpoint.snapshot().await?;
+    if let Some(complete) = snapshot.complete.take() {
+        // The deletion would be finished first; what is left of the checkpoint does not count any more.
+        let unchanged = !complete.removed && complete.fingerprint == *fingerprint;
+        let rows = unchanged.then_some(complete.rows);
+        return Ok(Preview {
+            already_complete: rows,
+            ids: Arc::new(crate::id::ExactIdSet::new()),
+            recovery: RecoveryReport::default(),
+        });
+    }
+    if let Found::Complete(mark) = judge_output(checkpoint, &snapshot, output, fingerprint, options.append).await? {
+        return Ok(Preview {
+            already_complete: Some(mark.rows),
+            ids: Arc::new(crate::id::ExactIdSet::new()),
+            recovery: RecoveryReport::default(),
+        });
+    }
+    compare(&snapshot, fingerprint, options.allow_changed_read, may_count(&snapshot), checkpoint.url())?;
+    let (plan, recovery, _) = foresee(checkpoint, &snapshot, output, reader, Damage::Refuse).await?;
+    Ok(Preview { already_complete: None, ids: Arc::new(plan.ids), recovery })
+}
