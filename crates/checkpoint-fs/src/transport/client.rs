@@ -68,7 +68,12 @@ impl ClientSettings {
     /// The proxies that the usual variables name, read from the environment that was handed in.
     fn proxies(&self) -> Result<Vec<Proxy>> {
         let first = |names: &[&'static str]| names.iter().find_map(|n| Some((*n, self.environment.get(n)?)));
-        let direct = first(&NO_PROXY_VARIABLES).and_then(|(_, hosts)| NoProxy::from_string(hosts));
+        let direct = first(&NO_PROXY_VARIABLES).map_or("", |(_, hosts)| hosts);
+        // The client's own matching does not let a lone star stand for IP addresses.
+        if direct.split(',').any(|host| host.trim() == "*") {
+            return Ok(Vec::new());
+        }
+        let direct = NoProxy::from_string(direct);
         let mut proxies = Vec::new();
         for (scheme, names) in PROXY_VARIABLES {
             let Some((name, url)) = first(&names) else { continue };
