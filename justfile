@@ -1,0 +1,59 @@
+# Every developer command. CI runs the same recipes; `just` alone lists them.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# Kills per backend of the kill suite: few here, all in `just soak`.
+kills := env("CKPT_KILLS", "20")
+
+[private]
+default:
+    @just --list --unsorted
+
+# Formatting, lints, documentation and dependency policy; what CI asks for.
+check: fmt-check clippy doc deny
+
+fmt:
+    cargo fmt --all
+
+fmt-check:
+    cargo fmt --all --check
+
+# Lints with warnings denied, with all backends and with none.
+clippy:
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p checkpoint-fs --no-default-features --all-targets -- -D warnings
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Licences, sources and banned crates.
+deny:
+    cargo deny --workspace check --hide-inclusion-graph bans licenses sources
+
+# Everything that needs no server, and everything that does: see test-minio and crash for the parts.
+test: test-unit test-minio crash
+
+# Unit, integration and documentation tests without a server.
+test-unit:
+    cargo test --workspace --exclude checkpoint-tests
+    cargo test -p checkpoint-tests --test '*' -- --skip s3_ --skip kill_
+
+# What runs against a real S3 server: $MINIO_ENDPOINT, a `minio` program, or the installed stand-in.
+test-minio:
+    cargo test -p checkpoint-tests --test '*' -- --nocapture s3_
+
+# The kill suite: SIGKILL at random moments and around every storage effect; {{ kills }} random kills a backend.
+crash:
+    CKPT_KILLS={{ kills }} cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
+
+# The long runs: 200 random kills a backend.
+soak:
+    CKPT_KILLS=200 cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
+
+# What can be published packs and builds by itself.
+package:
+    cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests --allow-dirty
+
+# The main job, embedded: write, run, be killed, resume, verify.
+demo:
+    cargo run --release -p checkpoint-cli -- demo
