@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use checkpoint_fs::{Environment, Registry, StorageOptions};
 use checkpoint_testkit::conformance::{Settings, run_all};
+use checkpoint_testkit::server::S3Server;
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
 };
@@ -51,6 +52,16 @@ async fn posix_without_fsync_below_a_link() -> anyhow::Result<()> {
     std::os::unix::fs::symlink("real", dir.path().join("link"))?;
     let options = StorageOptions::from_json(r#"{"file": {"fsync": false, "follow_symlinks": true}}"#)?;
     conforms(&registry(), text(&dir.path().join("link"))?, &options, &Settings::default()).await
+}
+
+/// On the server that the tests can find or start; it is named in the output.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3() -> anyhow::Result<()> {
+    let server = tokio::task::spawn_blocking(S3Server::shared).await??;
+    println!("S3 server: {}", server.describe());
+    let bucket = tokio::task::spawn_blocking(|| server.access().new_bucket()).await??;
+    let registry = Registry::with_environment(server.access().environment());
+    conforms(&registry, &format!("s3://{bucket}/deep in/a+bucket"), &StorageOptions::new(), &Settings::default()).await
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

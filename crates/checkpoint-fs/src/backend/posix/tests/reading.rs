@@ -60,3 +60,14 @@ async fn a_file_that_shrinks_under_a_read_is_corrupt_and_never_short() {
     }
     panic!("no read met a shrinking file");
 }
+
+#[tokio::test]
+async fn the_root_of_the_file_system_is_a_root_like_any_other() {
+    let (dir, storage) = scratch();
+    put(&storage, "x", "1").await;
+    let everything = PosixStorage::open(Path::new("/"), PosixOptions::new()).expect("opens");
+    let at = path(dir.path().join("root/x").to_str().expect("text").trim_start_matches('/'));
+    assert_eq!(&everything.read(&at, ReadOptions::new()).await.expect("reads").bytes[..], b"1");
+    let location = crate::Location::parse(&everything.url_of(&at)).expect("a URL that leads back");
+    assert_eq!(location.path(), &at);
+}
