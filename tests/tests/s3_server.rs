@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use checkpoint_fs::{
-    CopyOptions, DeleteOptions, Entry, ErrorKind, ListOptions, ObjectPath, ReadOptions, Registry, StatOptions, Storage,
-    StorageExt, StorageOptions, StorageRef, WriteMode, WriteOptions, WriteOutcome,
+    CopyOptions, DeleteOptions, Entry, ErrorKind, ListOptions, ObjectPath, ReadOptions, Registry, Retry, StatOptions,
+    Storage, StorageExt, StorageOptions, StorageRef, WriteMode, WriteOptions, WriteOutcome,
 };
-use checkpoint_testkit::server::S3Server;
+use checkpoint_testkit::server::{ObjectStore, RgwServer, S3Server};
 use futures::{StreamExt, TryStreamExt};
 
 fn server() -> &'static S3Server {
@@ -154,9 +154,15 @@ async fn ranges_are_cut_at_the_end() {
             (String::from_utf8(read.bytes.to_vec()).expect("text"), read.meta.size)
         }
     };
-    for (range, expected) in
-        [(0..10, "0123456789"), (2..5, "234"), (7..99, "789"), (9..u64::MAX, "9"), (10..12, ""), (50..60, ""), (4..4, "")]
-    {
+    for (range, expected) in [
+        (0..10, "0123456789"),
+        (2..5, "234"),
+        (7..99, "789"),
+        (9..u64::MAX, "9"),
+        (10..12, ""),
+        (50..60, ""),
+        (4..4, ""),
+    ] {
         assert_eq!(read("ten", range.clone()).await, (expected.to_owned(), 10), "{range:?}");
     }
     assert_eq!(read("none", 0..5).await, (String::new(), 0));
@@ -257,4 +263,27 @@ async fn failures_have_the_right_kind_and_no_secret() {
     assert!(missing.expect_err("no source").is_not_found());
     storage.delete(&path("none"), DeleteOptions::new()).await.expect("a missing object is fine");
     assert!(storage.read_optional(&path("none"), ReadOptions::new()).await.expect("answers").is_none());
+}
+
+/// Every daemon of the store is killed, and started again while a client is asking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_objects_survive_a_power_cut() {
+    let mut server = RgwServer::start_with(ObjectStore::Disk).expect("Ceph is needed");
+    let access = server.access().clone();
+    let bucket = access.new_bucket().expect("makes a bucket");
+    let registry = Registry::with_environment(access.environment());
+    let storage = registry.open_dir(&format!("s3://{bucket}"), &StorageOptions::new()).await.expect("opens");
+    for n in 0..50 {
+        put(&*storage, &format!("k{n}"), format!("value {n}")).await;
+    }
+    server.kill();
+    let error = storage.read(&path("k0"), ReadOptions::new()).await.expect_err("it is down");
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Io, Retry::Exhausted), "{error:?}");
+    let restarted = tokio::task::spawn_blocking(move || server.restart().map(|()| server));
+    let _server = restarted.await.expect("ran").expect("starts again");
+    assert_eq!(names(&*storage, "", ListOptions::new()).await.len(), 50);
+    for n in 0..50 {
+        let read = storage.read(&path(&format!("k{n}")), ReadOptions::new()).await.expect("reads");
+        assert_eq!(read.bytes, format!("value {n}"));
+    }
 }

@@ -23,6 +23,14 @@
 //! - Listings are asked afresh, every time. There is no rename that is secretly a copy and a delete.
 //! - What a store cannot do, its [`Capabilities`] say, and the call refuses.
 //!
+//! # Features
+//! | feature | on by default | what it adds |
+//! |---|---|---|
+//! | `s3` | yes | `s3://` and `s3a://`: S3 and the stores that speak its protocol |
+//!
+//! Without a feature its schemes are refused with an error that names it. `file://`, plain paths and
+//! `memory://` are always there.
+//!
 //! # What it is not
 //! A general file system: no seeking writers, no permissions, no directories on object stores.
 

@@ -119,7 +119,8 @@ impl RgwServer {
         self.start_monitor()?;
         let disk = uuid()?;
         let register = |server: &Self| {
-            server.run(server.ceph("ceph").args(["--connect-timeout", "5", "osd", "new", &disk]), Duration::from_secs(20))
+            server
+                .run(server.ceph("ceph").args(["--connect-timeout", "5", "osd", "new", &disk]), Duration::from_secs(20))
         };
         let mut monitor = self.monitor.take();
         wait_until("the monitor", LIMIT, || register(self).is_ok(), || check(&mut monitor))?;

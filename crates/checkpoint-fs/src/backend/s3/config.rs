@@ -93,6 +93,8 @@ impl S3Config {
         });
         let (style, source) = choose_addressing(options.addressing, &endpoint.value, is_configured, bucket);
         let tls = match options.verify.as_deref() {
+            // Nothing is encrypted, so a bundle that is not there is no reason to fail.
+            _ if !endpoint.value.is_encrypted() => TlsRoots::System,
             Some("true") => TlsRoots::System,
             Some("false") => TlsRoots::Unverified,
             Some(path) => TlsRoots::Bundle(path.into()),
@@ -214,10 +216,7 @@ impl S3Config {
 
 /// The query of a listing's first page.
 pub(crate) fn list_query(prefix: &str, recursive: bool) -> Vec<(&str, &str)> {
-    let mut query = vec![("list-type", "2")];
-    if !prefix.is_empty() {
-        query.push(("prefix", prefix));
-    }
+    let mut query = vec![("list-type", "2"), ("prefix", prefix)];
     if !recursive {
         query.push(("delimiter", "/"));
     }
@@ -357,6 +356,10 @@ mod tests {
             config.list_url("dir/", false),
             "http://127.0.0.1:9000/pre/fix/my-bucket?list-type=2&prefix=dir%2F&delimiter=%2F&encoding-type=url"
         );
+        assert_eq!(
+            config.list_url("", true),
+            "http://127.0.0.1:9000/pre/fix/my-bucket?list-type=2&prefix=&encoding-type=url"
+        );
         let shown = format!("{config:?}");
         for secret in ["hunter2", "s3ss10n", "AKIDEXAMPLE"] {
             assert!(!shown.contains(secret), "{shown}");
@@ -368,6 +371,8 @@ mod tests {
         let tls = |options, variables: &[_]| resolve(options, variables).expect("valid").client().tls.clone();
         assert_eq!(tls(serde_json::json!({}), &[]), TlsRoots::System);
         assert_eq!(tls(serde_json::json!({}), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Bundle("/ca.pem".into()));
+        let plain = serde_json::json!({"endpoint_url": "http://minio.local"});
+        assert_eq!(tls(plain, &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::System);
         let verify = |value| serde_json::json!({"client_kwargs": {"verify": value}});
         assert_eq!(tls(verify(serde_json::json!(false)), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Unverified);
         assert_eq!(tls(verify(serde_json::json!("/x.pem")), &[]), TlsRoots::Bundle("/x.pem".into()));

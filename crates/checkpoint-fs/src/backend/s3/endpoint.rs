@@ -135,6 +135,11 @@ impl Endpoint {
         })
     }
 
+    /// Whether requests go over TLS.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.scheme == "https"
+    }
+
     /// AWS's own endpoint of a region.
     pub(crate) fn aws(region: &str, tls: bool) -> Self {
         let domain = match region {
