@@ -5,6 +5,7 @@
 mod input_files;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -143,4 +144,19 @@ fn tiny_rows_and_then_rows_of_20_megabytes() {
     let (rows, peak) = read(&files, &file, &ReadConfig::new());
     assert_eq!(rows, 40_015);
     assert!(peak < 128 << 20, "{} MiB for rows of 20 MB", peak >> 20);
+}
+
+#[test]
+fn compressed_text_of_hundreds_of_megabytes() {
+    let _alone = ALONE.lock();
+    let mut files = Files::new();
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("starts");
+    for i in 0..300 {
+        writeln!(encoder, "{{\"id\":{i},\"text\":\"{}\"}}", "y".repeat(1_000_000)).expect("compresses");
+    }
+    let file = files.put("t.jsonl.zst", encoder.finish().expect("compresses"), Format::JsonLines);
+    files.infer(std::slice::from_ref(&file)).expect("infers");
+    let (rows, peak) = read(&files, &file, &ReadConfig::new());
+    assert_eq!(rows, 300);
+    assert!(peak < 64 << 20, "{} MiB", peak >> 20);
 }

@@ -70,7 +70,7 @@ fn every_type(from: i64, to: i64) -> RecordBatch {
             ),
         ),
         ("date", Arc::new(rows().map(|i| Some(i as i32)).collect::<Date32Array>())),
-        ("time", Arc::new(rows().map(|i| Some(i)).collect::<Time64MicrosecondArray>())),
+        ("time", Arc::new(rows().map(Some).collect::<Time64MicrosecondArray>())),
         (
             "zoned",
             Arc::new(
@@ -80,7 +80,7 @@ fn every_type(from: i64, to: i64) -> RecordBatch {
                     .with_timezone("Europe/Berlin"),
             ),
         ),
-        ("nanos", Arc::new(rows().map(|i| Some(i)).collect::<TimestampNanosecondArray>())),
+        ("nanos", Arc::new(rows().map(Some).collect::<TimestampNanosecondArray>())),
         (
             "fixed",
             Arc::new(
@@ -132,7 +132,7 @@ fn every_type_comes_back_in_windows() {
     let files = Files::new();
     let rows = every_type(0, 4000);
     for (name, properties) in layouts() {
-        let file = files.put("all.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+        let file = files.put("all.parquet", parquet(&rows, properties), Format::Parquet);
         for batch_rows in [1000, 333, 10_000] {
             let config = ReadConfig::new().with_batch_rows(batch_rows);
             let batches = files.read(&file, &config).expect(name);
@@ -148,7 +148,7 @@ fn any_row_can_be_the_first() {
     let rows = every_type(0, 4000);
     let config = ReadConfig::new().with_batch_rows(500);
     for (name, properties) in layouts() {
-        let file = files.put("all.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+        let file = files.put("all.parquet", parquet(&rows, properties), Format::Parquet);
         for start in [1, 499, 500, 1699, 1700, 1701, 3399, 3999] {
             let mut reader = files.open(&file, &config).expect(name);
             reader.skip_to(start).expect("skips");
@@ -202,7 +202,7 @@ fn sudden_large_rows_shrink_the_step_and_lose_nothing() {
                 .set_data_page_size_limit(100_000)
                 .set_write_batch_size(16)
                 .build();
-            let file = files.put("skew.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+            let file = files.put("skew.parquet", parquet(&rows, properties), Format::Parquet);
             let config = ReadConfig::new().with_batch_rows(512).with_batch_bytes(1 << 20);
             let batches = files.read(&file, &config).expect("reads");
             assert_cut(&batches, 1 << 20);
@@ -221,7 +221,7 @@ fn a_small_file_that_decodes_to_much_comes_in_small_batches() {
         (0..30).map(|i| char::from(b'a' + i % 26).to_string().repeat(10_000 + i as usize)).collect();
     let column: StringArray = (0..30_000).map(|i| Some(words[i % 30].as_str())).collect();
     let properties = WriterProperties::builder().set_statistics_enabled(EnabledStatistics::None).build();
-    let bytes = parquet(&[batch([("s", Arc::new(column))])], properties);
+    let bytes = parquet(&batch([("s", Arc::new(column))]), properties);
     assert!(bytes.len() < 1 << 20, "{}", bytes.len());
     let file = files.put("dictionary.parquet", bytes, Format::Parquet);
     let config = ReadConfig::new().with_batch_rows(1 << 20).with_batch_bytes(4 << 20);
@@ -244,7 +244,7 @@ fn front_coded_strings_come_back() {
     let rows = batch([("s", Arc::new(column))]);
     let properties =
         small_pages().set_dictionary_enabled(false).set_column_encoding("s".into(), Encoding::DELTA_BYTE_ARRAY).build();
-    let file = files.put("delta.parquet", parquet(&[rows.clone()], properties), Format::Parquet);
+    let file = files.put("delta.parquet", parquet(&rows, properties), Format::Parquet);
     let config = ReadConfig::new().with_batch_rows(1 << 20).with_batch_bytes(1 << 20);
     let batches = files.read(&file, &config).expect("reads");
     assert!(batches.len() >= 39, "{}", batches.len());
@@ -256,7 +256,7 @@ fn only_the_columns_asked_for_are_read() {
     let files = Files::new();
     let rows = skewed(3000);
     let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
-    let bytes = parquet(&[rows.clone()], properties);
+    let bytes = parquet(&rows, properties);
     let size = bytes.len() as u64;
     let file = files.put("wide.parquet", bytes, Format::Parquet);
     let config = ReadConfig::new().with_columns(Some(vec!["id".to_owned()]));
@@ -274,7 +274,7 @@ fn row_groups_that_are_skipped_are_not_read() {
     let rows = skewed(4000);
     let properties =
         WriterProperties::builder().set_max_row_group_row_count(Some(400)).set_dictionary_enabled(false).build();
-    let bytes = parquet(&[rows.clone()], properties);
+    let bytes = parquet(&rows, properties);
     let size = bytes.len() as u64;
     let file = files.put("groups.parquet", bytes, Format::Parquet);
     let config = ReadConfig::new();
@@ -290,7 +290,7 @@ fn everything_is_read_about_once() {
     let files = Files::new();
     let ids: Int64Array = (0..3_000_000i64).map(|i| Some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64))).collect();
     let bytes = parquet(
-        &[batch([("id", Arc::new(ids.clone())), ("again", Arc::new(ids))])],
+        &batch([("id", Arc::new(ids.clone())), ("again", Arc::new(ids))]),
         WriterProperties::builder().set_dictionary_enabled(false).set_max_row_group_row_count(Some(10_000_000)).build(),
     );
     let size = bytes.len() as u64;
@@ -306,7 +306,7 @@ fn everything_is_read_about_once() {
 fn files_without_rows_and_without_columns() {
     let files = Files::new();
     let empty = every_type(0, 1).slice(0, 0);
-    let file = files.put("empty.parquet", parquet(&[empty.clone()], small_pages().build()), Format::Parquet);
+    let file = files.put("empty.parquet", parquet(&empty, small_pages().build()), Format::Parquet);
     let mut reader = files.open(&file, &ReadConfig::new()).expect("opens");
     assert_eq!(reader.schema().fields().len(), empty.num_columns());
     assert!(reader.next().expect("ends").is_none());
@@ -314,7 +314,7 @@ fn files_without_rows_and_without_columns() {
     let schema = Arc::new(Schema::empty());
     let none = RecordBatch::try_new_with_options(schema, vec![], &RecordBatchOptions::new().with_row_count(Some(3)))
         .expect("valid");
-    let file = files.put("none.parquet", parquet(&[none], small_pages().build()), Format::Parquet);
+    let file = files.put("none.parquet", parquet(&none, small_pages().build()), Format::Parquet);
     assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("refused").kind(), ErrorKind::BadData);
 }
 
@@ -324,7 +324,7 @@ fn metadata_of_the_writer_is_dropped_and_that_of_fields_kept() {
     let field = Field::new("id", DataType::Int64, false).with_metadata([("unit".to_owned(), "m".to_owned())]);
     let schema = Schema::new(vec![field]).with_metadata([("pandas".to_owned(), "{}".to_owned())]);
     let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(Int64Array::from(vec![1]))]).expect("valid");
-    let file = files.put("m.parquet", parquet(&[rows], small_pages().build()), Format::Parquet);
+    let file = files.put("m.parquet", parquet(&rows, small_pages().build()), Format::Parquet);
     let schema = files.open(&file, &ReadConfig::new()).expect("opens").schema();
     assert!(schema.metadata().is_empty());
     assert_eq!(schema.field(0).metadata().get("unit").map(String::as_str), Some("m"));
@@ -334,7 +334,7 @@ fn metadata_of_the_writer_is_dropped_and_that_of_fields_kept() {
 #[test]
 fn damaged_files_are_bad_data_and_named() {
     let files = Files::new();
-    let good = parquet(&[every_type(0, 2000)], small_pages().set_compression(Compression::SNAPPY).build());
+    let good = parquet(&every_type(0, 2000), small_pages().set_compression(Compression::SNAPPY).build());
     let damaged: Vec<(&str, Vec<u8>)> = vec![
         ("zero bytes", vec![]),
         ("not parquet", b"id,name\n1,a\n".to_vec()),
@@ -363,7 +363,7 @@ fn damaged_files_are_bad_data_and_named() {
 #[test]
 fn no_flipped_byte_is_a_panic() {
     let files = Files::new();
-    let good = parquet(&[every_type(0, 50)], WriterProperties::builder().set_compression(Compression::SNAPPY).build());
+    let good = parquet(&every_type(0, 50), WriterProperties::builder().set_compression(Compression::SNAPPY).build());
     let mut random = 12345u64;
     for _ in 0..300 {
         let mut bytes = good.clone();
@@ -384,7 +384,7 @@ fn a_file_that_changed_or_went_is_a_conflict() {
     let files = Files::new();
     let rows = skewed(4000);
     let properties = || WriterProperties::builder().set_max_row_group_row_count(Some(400)).build();
-    let bytes = parquet(&[rows], properties());
+    let bytes = parquet(&rows, properties());
     let file = files.put("f.parquet", bytes.clone(), Format::Parquet);
     let mut reader = files.open(&file, &ReadConfig::new()).expect("opens");
     reader.next().expect("reads").expect("rows");

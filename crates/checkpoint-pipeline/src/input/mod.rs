@@ -1,16 +1,60 @@
-//! The input side.
+//! The input of a job: which files there are, and their rows as batches.
+//!
+//! [`discover`] finds the files; [`infer_schemas`] gives text files the schema that they lack;
+//! [`count_rows`] tells what it can for progress; [`open`] reads one file, in bounded memory:
+//!
+//! ```
+//! # async fn example() -> checkpoint_pipeline::Result<()> {
+//! use checkpoint_fs::{Registry, StorageOptions};
+//! use checkpoint_pipeline::input::{self, ReadConfig, ReadContext};
+//!
+//! let inputs = ["s3://bucket/in/day=*/".to_owned()];
+//! let files = input::discover(&Registry::from_process(), &inputs, &StorageOptions::new(), None).await?;
+//! let context = ReadContext::new(tokio::runtime::Handle::current());
+//! let schemas = input::infer_schemas(&files, &context).await?;
+//! let context = context.with_schemas(schemas);
+//! let rows = tokio::task::spawn_blocking(move || -> checkpoint_pipeline::Result<u64> {
+//!     let mut rows = 0;
+//!     for file in &files {
+//!         let mut reader = input::open(file, &ReadConfig::new(), &context)?;
+//!         while let Some((_position, batch)) = reader.next()? {
+//!             rows += batch.num_rows() as u64;
+//!         }
+//!     }
+//!     Ok(rows)
+//! });
+//! # drop(rows);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything is deterministic: the same files under the same configuration give the same files in the
+//! same order, the same schemas and the same batches, in every attempt.
+//!
+//! # Memory
+//! An open reader holds about 64 MiB at most for files as they are commonly written: blocks that were read
+//! and are read ahead, one decoding step, one batch in the making, and the batch given out. What can make
+//! it more is named by the formats: a Parquet page or an Arrow record batch is decoded as a unit, however
+//! large its writer made it, and a row can be as large as it likes.
 
 mod config;
+mod count;
+mod discover;
 mod fetch;
+mod glob;
+mod ipc;
 mod parquet;
 mod reader;
+mod sequential;
 mod sizes;
 mod source;
 mod text;
 mod windows;
 
 pub use self::config::{ReadConfig, ReadContext};
+pub use self::count::count_rows;
+pub use self::discover::discover;
 pub use self::reader::{BatchReader, open};
 pub use self::sizes::decoded_size;
 pub use self::source::SourceFile;
-pub use self::text::TextSchemas;
+pub use self::text::{TextSchemas, infer_schemas};

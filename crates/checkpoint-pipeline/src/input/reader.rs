@@ -5,8 +5,10 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::config::{ReadConfig, ReadContext};
 use super::fetch::FileFetch;
+use super::ipc::IpcReader;
 use super::parquet::ParquetReader;
 use super::source::SourceFile;
+use super::text;
 use crate::error::{Error, Result};
 use crate::format::Format;
 
@@ -46,13 +48,19 @@ pub fn open(file: &SourceFile, config: &ReadConfig, context: &ReadContext) -> Re
     let fetch = FileFetch::new(file.clone(), context.clone());
     match file.format {
         Format::Parquet => Ok(Box::new(ParquetReader::open(fetch, config)?)),
-        other => Err(Error::invalid_config(format!("cannot read this format: format={other}"))),
+        Format::ArrowIpc => Ok(Box::new(IpcReader::open(fetch, config)?)),
+        Format::JsonLines | Format::Csv => text::open(fetch, config),
     }
 }
 
 /// The indices of the top-level columns that are read, ascending.
 pub(super) fn choose_columns(schema: &Schema, columns: Option<&[String]>, fetch: &FileFetch) -> Result<Vec<usize>> {
     let Some(columns) = columns else { return Ok((0..schema.fields().len()).collect()) };
+    if columns.is_empty() {
+        return Err(
+            Error::invalid_config("no column was chosen").with_hint("name at least one column, or none to read all")
+        );
+    }
     let mut chosen = Vec::with_capacity(columns.len());
     for name in columns {
         let index = schema.index_of(name).map_err(|_| {

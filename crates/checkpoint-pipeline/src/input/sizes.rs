@@ -111,7 +111,7 @@ fn dictionary_size(array: &dyn Array) -> u64 {
     downcast_integer_array!(
         keys => {
             let at = |key: usize| lengths.get(key).copied().unwrap_or(0);
-            keys.iter().flatten().map(|key| at(usize::try_from(key).unwrap_or(usize::MAX))).sum::<u64>() + 4 * rows
+            keys.iter().flatten().map(|key| at(key as usize)).sum::<u64>() + 4 * rows
         }
         _ => 4 * rows
     )
