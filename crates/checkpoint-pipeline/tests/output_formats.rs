@@ -127,7 +127,7 @@ fn batches_with_dictionaries_of_their_own_make_one_arrow_file() {
 #[test]
 fn json_lines_read_back_to_the_same_values() {
     let batch = many_types();
-    let text = bytes_of(encode(Format::JsonLines, &[batch.clone()], facts()));
+    let text = bytes_of(encode(Format::JsonLines, std::slice::from_ref(&batch), facts()));
     assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 4);
     let first = serde_json::from_slice::<serde_json::Value>(text.split(|b| *b == b'\n').next().expect("one"));
     assert_eq!(first.expect("is JSON").as_object().expect("is an object").len(), batch.num_columns());
@@ -160,7 +160,7 @@ fn csv_has_a_header_even_without_rows_and_quotes_what_must_be() {
         ("at", Arc::new(TimestampSecondArray::from(vec![0, 1]).with_timezone("Asia/Tokyo"))),
     ])
     .expect("valid");
-    let text = bytes_of(encode(Format::Csv, &[batch.clone()], facts()));
+    let text = bytes_of(encode(Format::Csv, std::slice::from_ref(&batch), facts()));
     let expected = "id,text,blob,at\n\
                     18446744073709551615,\"a,\"\"b\"\"\nc\",ff,1970-01-01T00:00:00Z\n\
                     1,,00,1970-01-01T00:00:01Z\n";
@@ -268,6 +268,13 @@ fn a_temporary_directory_that_fails_is_named_and_the_encoder_stays_failed() {
     assert_eq!(encoder.write(&many_types()).expect_err("has no directory").kind(), ErrorKind::Storage);
     encoder.write(&many_types()).expect_err("stays failed");
     encoder.finish().expect_err("stays failed");
+}
+
+#[test]
+fn encoders_can_be_moved_and_shared_between_threads() {
+    fn shareable<T: Send + Sync>() {}
+    shareable::<FileEncoder>();
+    shareable::<EncodedFile>();
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn missing(field: &FieldRef) -> Error {
 ///
 /// # Errors
 /// When nulls meet a non-nullable field, or the types differ in more.
-pub(crate) fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+fn relabel(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     use DataType as T;
     if array.data_type() == to {
         return Ok(Arc::clone(array));

@@ -1,7 +1,7 @@
 //! Record batches in, the bytes of one file out.
 
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::csv;
@@ -58,10 +58,21 @@ pub struct FileEncoder {
 }
 
 enum Sink {
-    Parquet { writer: Box<ArrowWriter<Spool>>, row_group_bytes: usize },
-    Arrow { writer: Box<FileWriter<Spool>>, merger: Option<DictionaryMerger> },
-    JsonLines { writer: Spool },
-    Csv { writer: Box<csv::Writer<Spool>> },
+    /// Parquet's writer may move between threads and not be shared; the lock lets whoever holds it be shared.
+    Parquet {
+        writer: Box<Mutex<ArrowWriter<Spool>>>,
+        row_group_bytes: usize,
+    },
+    Arrow {
+        writer: Box<FileWriter<Spool>>,
+        merger: Option<DictionaryMerger>,
+    },
+    JsonLines {
+        writer: Spool,
+    },
+    Csv {
+        writer: Box<csv::Writer<Spool>>,
+    },
 }
 
 impl std::fmt::Debug for Sink {
@@ -115,7 +126,7 @@ impl FileEncoder {
     /// Bytes that this encoder holds in memory now.
     pub fn in_progress_bytes(&self) -> usize {
         let writer = match &self.sink {
-            Some(Sink::Parquet { writer, .. }) => writer.memory_size(),
+            Some(Sink::Parquet { writer, .. }) => writer.lock().unwrap_or_else(PoisonError::into_inner).memory_size(),
             _ => 0,
         };
         writer + self.spool.memory()
@@ -154,7 +165,7 @@ impl Sink {
     fn new(format: Format, schema: &SchemaRef, options: &EncodeOptions, spool: Spool) -> Result<Self, Reason> {
         Ok(match format {
             Format::Parquet => Sink::Parquet {
-                writer: Box::new(parquet_writer(schema, options, spool)?),
+                writer: Box::new(Mutex::new(parquet_writer(schema, options, spool)?)),
                 row_group_bytes: options.row_group_bytes,
             },
             Format::ArrowIpc => {
@@ -177,6 +188,7 @@ impl Sink {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), Reason> {
         match self {
             Sink::Parquet { writer, row_group_bytes } => {
+                let writer = writer.get_mut().unwrap_or_else(PoisonError::into_inner);
                 writer.write(batch)?;
                 if writer.in_progress_size().max(writer.memory_size()) >= *row_group_bytes {
                     writer.flush()?;
@@ -204,7 +216,9 @@ impl Sink {
 
     fn finish(self) -> Result<(), Reason> {
         match self {
-            Sink::Parquet { writer, .. } => writer.close().map(|_| ())?,
+            Sink::Parquet { writer, .. } => {
+                writer.into_inner().unwrap_or_else(PoisonError::into_inner).close().map(|_| ())?;
+            }
             Sink::Arrow { mut writer, .. } => writer.finish()?,
             // Every write went through to the spool.
             Sink::JsonLines { .. } | Sink::Csv { .. } => {}

@@ -19,5 +19,4 @@ pub use options::EncodeOptions;
 pub use publish::EncodedFile;
 pub use schema::schema_drift;
 
-pub(crate) use conform::relabel;
-pub(crate) use json_rows::JsonRows;
+pub(crate) use json_rows::{JsonRows, JsonRowsError};

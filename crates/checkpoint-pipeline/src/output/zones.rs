@@ -32,7 +32,7 @@ fn utc_field(field: &FieldRef) -> FieldRef {
 }
 
 /// The type with every zone replaced by UTC; `None` where nothing changes.
-pub(crate) fn utc_type(data_type: &DataType) -> Option<DataType> {
+fn utc_type(data_type: &DataType) -> Option<DataType> {
     use DataType as T;
     let child = |field: &FieldRef| {
         let changed = utc_field(field);

@@ -7,7 +7,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::*;
 
 /// Four rows of every type that all of Parquet, Arrow IPC and JSON hold.
-pub fn many_types() -> RecordBatch {
+pub(crate) fn many_types() -> RecordBatch {
     let words = [Some("a"), Some(""), None, Some("\u{65}\u{301} \u{1F600} \"q\" \\ \n\t,")];
     let blobs: [Option<&[u8]>; 4] = [Some(b"\x00\xff"), Some(b""), None, Some(b"text")];
     let ints = Int32Array::from(vec![Some(1), Some(i32::MIN), None, Some(i32::MAX)]);
@@ -66,7 +66,7 @@ fn decimals() -> ArrayRef {
 }
 
 /// A dictionary column of these words.
-pub fn dictionary<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
+pub(crate) fn dictionary<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(words.into_iter().collect::<DictionaryArray<Int32Type>>())
 }
 
