@@ -252,6 +252,7 @@ fn what_breaks_the_format_names_file_and_line() {
         let text = error.to_string();
         assert!(text.contains("file=memory://t/f.") && text.ends_with(place), "{what}: {text}");
         assert!(!text.contains('\n'), "{what}: {text}");
+        assert!(error.hint().is_some(), "{what}");
     }
 }
 

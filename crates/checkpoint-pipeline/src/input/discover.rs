@@ -5,12 +5,16 @@ use std::collections::{HashMap, HashSet};
 use checkpoint_fs::{
     Entry, ListOptions, Location, ObjectMeta, ObjectPath, Registry, StorageExt, StorageOptions, StorageRef,
 };
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::Mutex;
 
 use super::glob::{Levels, Pattern, has_wildcard, split_base};
 use super::source::SourceFile;
 use crate::error::{Error, Result};
 use crate::format::Format;
+
+/// Inputs that are looked at at once.
+const CONCURRENT_INPUTS: usize = 16;
 
 /// Finds the input files, each once: the inputs in the order given, each expanded in byte order of the paths.
 ///
@@ -24,7 +28,7 @@ use crate::format::Format;
 /// tells no format are left out, with a warning that counts them. Empty files without a known extension
 /// (`SUCCESS` and its like) are always left out there.
 ///
-/// Cost: one listing per directory and wildcard level, one request per named file.
+/// Cost: one listing per directory and wildcard level, one request per named file; 16 inputs at once.
 ///
 /// # Errors
 /// `InvalidConfig` that names the input where nothing is there, nothing is left, or a named file's format
@@ -38,17 +42,11 @@ pub async fn discover(
     if inputs.is_empty() {
         return Err(Error::invalid_config("no input was given").with_hint("name a file, a directory or a glob"));
     }
-    let mut search = Search { registry, options, format, storages: HashMap::new() };
+    let search = Search { registry, options, format, storages: Mutex::default() };
+    let expanded = stream::iter(inputs).map(|input| search.expand(input)).buffered(CONCURRENT_INPUTS);
+    let found: Vec<Vec<SourceFile>> = expanded.boxed().try_collect().await?;
     let mut seen = HashSet::new();
-    let mut files = Vec::new();
-    for input in inputs {
-        for file in search.expand(input).await? {
-            if seen.insert(file.location.clone()) {
-                files.push(file);
-            }
-        }
-    }
-    Ok(files)
+    Ok(found.into_iter().flatten().filter(|file| seen.insert(file.location.clone())).collect())
 }
 
 struct Search<'a> {
@@ -56,14 +54,14 @@ struct Search<'a> {
     options: &'a StorageOptions,
     format: Option<Format>,
     /// Storages by the URL of their root: one client each.
-    storages: HashMap<String, StorageRef>,
+    storages: Mutex<HashMap<String, StorageRef>>,
 }
 
 /// A file that was found: its path in a storage that is rooted at `base`.
 type Found = (ObjectPath, ObjectMeta);
 
 impl Search<'_> {
-    async fn expand(&mut self, input: &str) -> Result<Vec<SourceFile>> {
+    async fn expand(&self, input: &str) -> Result<Vec<SourceFile>> {
         let location = Location::parse(input)?;
         if !input.ends_with('/')
             && let Some(file) = self.named_file(&location).await?
@@ -89,17 +87,18 @@ impl Search<'_> {
         self.choose(&base, input, found).await
     }
 
-    async fn storage(&mut self, root: &Location) -> Result<StorageRef> {
+    async fn storage(&self, root: &Location) -> Result<StorageRef> {
+        let mut storages = self.storages.lock().await;
         let key = root.to_string();
-        if let Some(storage) = self.storages.get(&key) {
+        if let Some(storage) = storages.get(&key) {
             return Ok(StorageRef::clone(storage));
         }
         let storage = self.registry.open_location(root, self.options).await?;
-        self.storages.insert(key, StorageRef::clone(&storage));
+        storages.insert(key, StorageRef::clone(&storage));
         Ok(storage)
     }
 
-    async fn named_file(&mut self, location: &Location) -> Result<Option<SourceFile>> {
+    async fn named_file(&self, location: &Location) -> Result<Option<SourceFile>> {
         let Some((parent, name)) = location.split_last() else { return Ok(None) };
         let storage = self.storage(&parent).await?;
         let Some(meta) = storage.stat_optional(&name).await? else { return Ok(None) };
@@ -111,7 +110,7 @@ impl Search<'_> {
     }
 
     /// All files below `dir` of the storage at `root`, and whether hidden ones were left out.
-    async fn list_below(&mut self, root: &Location, dir: &ObjectPath) -> Result<(Vec<Found>, bool)> {
+    async fn list_below(&self, root: &Location, dir: &ObjectPath) -> Result<(Vec<Found>, bool)> {
         let storage = self.storage(root).await?;
         let entries = storage.list(dir, ListOptions::new().recursive(true));
         let files = entries.try_filter_map(|entry| async move {
@@ -127,7 +126,7 @@ impl Search<'_> {
         Ok((files, !hidden.is_empty()))
     }
 
-    async fn matching(&mut self, base: &Location, pattern: &Pattern) -> Result<Vec<Found>> {
+    async fn matching(&self, base: &Location, pattern: &Pattern) -> Result<Vec<Found>> {
         let storage = self.storage(base).await?;
         let levels = match &pattern.levels {
             Levels::Each(levels) => levels,
@@ -165,7 +164,7 @@ impl Search<'_> {
     }
 
     /// Orders what was found, and gives each file its format.
-    async fn choose(&mut self, root: &Location, input: &str, mut found: Vec<Found>) -> Result<Vec<SourceFile>> {
+    async fn choose(&self, root: &Location, input: &str, mut found: Vec<Found>) -> Result<Vec<SourceFile>> {
         let storage = self.storage(root).await?;
         found.sort_by(|a, b| a.0.as_str().as_bytes().cmp(b.0.as_str().as_bytes()));
         let mut unknown = 0;

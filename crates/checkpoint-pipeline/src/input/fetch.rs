@@ -148,6 +148,7 @@ impl FileFetch {
         let cause = cause.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         let space = if place.is_empty() { "" } else { " " };
         Error::bad_data(format!("{what}: {cause}: {}{space}{place}", self.place()))
+            .with_hint("the file is damaged or was cut off: write it again, or leave it out of the input")
     }
 }
 

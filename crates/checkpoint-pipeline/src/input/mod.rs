@@ -39,6 +39,7 @@
 
 mod config;
 mod count;
+mod decode;
 mod discover;
 mod fetch;
 mod glob;

@@ -11,6 +11,7 @@ use arrow::ipc::convert::try_fb_to_schema;
 use arrow::ipc::reader::{FileDecoder, read_footer_length};
 use arrow::ipc::{Block, MetadataVersion, root_as_footer};
 
+use super::super::decode::decode;
 use super::super::fetch::FileFetch;
 use super::super::sequential::SequentialRead;
 use super::message;
@@ -31,13 +32,12 @@ pub(super) struct FileBatches {
 impl FileBatches {
     /// Reads the footer and the dictionaries.
     pub(super) fn open(fetch: &Arc<FileFetch>) -> Result<Self> {
-        let footer = Footer::read(fetch).map_err(|e| fetch.blame("damaged Arrow footer", &e, ""))?;
+        let footer = decode(|| Footer::read(fetch)).map_err(|e| fetch.blame("damaged Arrow footer", &e, ""))?;
         let schema = Arc::new(footer.schema);
         let mut source = SequentialRead::new(fetch, BLOCK, true);
         let mut decoder = FileDecoder::new(Arc::clone(&schema), footer.version);
         for block in &footer.dictionaries {
-            read_block(&mut source, block)
-                .and_then(|bytes| decoder.read_dictionary(block, &bytes))
+            decode(|| read_block(&mut source, block).and_then(|bytes| decoder.read_dictionary(block, &bytes)))
                 .map_err(|e| fetch.blame("damaged Arrow dictionary", &e, ""))?;
         }
         Ok(Self { source, blocks: footer.batches.into_iter(), decoder, schema })
@@ -127,7 +127,7 @@ pub(in crate::input) fn count_rows(fetch: &Arc<FileFetch>) -> Result<Option<u64>
     if !super::is_file(fetch)? {
         return Ok(None);
     }
-    let footer = Footer::read(fetch).map_err(|e| fetch.blame("damaged Arrow footer", &e, ""))?;
+    let footer = decode(|| Footer::read(fetch)).map_err(|e| fetch.blame("damaged Arrow footer", &e, ""))?;
     if footer.batches.len() > MOST_COUNTED {
         return Ok(None);
     }

@@ -17,6 +17,7 @@ use self::file::FileBatches;
 pub(super) use self::file::count_rows;
 use self::stream::StreamBatches;
 use super::config::ReadConfig;
+use super::decode::decode;
 use super::fetch::FileFetch;
 use super::reader::{BatchReader, choose_columns};
 use super::windows::Windows;
@@ -69,8 +70,8 @@ impl IpcReader {
     /// Decodes the next record batch, and leaves out rows that are not wanted.
     fn read_batch(&mut self) -> Result<()> {
         let rows = match &mut self.batches {
-            Batches::File(file) => file.next(),
-            Batches::Stream(stream) => stream.next(),
+            Batches::File(file) => decode(|| file.next()),
+            Batches::Stream(stream) => decode(|| stream.next()),
         };
         let failed = |e: &dyn std::fmt::Display| {
             self.fetch.blame("damaged Arrow file", e, &format!("record_batch={}", self.next_batch))

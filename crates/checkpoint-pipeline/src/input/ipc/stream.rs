@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamDecoder;
 
+use super::super::decode::decode;
 use super::super::fetch::FileFetch;
 use super::super::sequential::SequentialRead;
 use super::message::{self, read_message};
@@ -30,7 +31,7 @@ impl StreamBatches {
         let mut source = BufReader::new(SequentialRead::new(fetch, BLOCK, true));
         let mut left = fetch.size();
         let mut decoder = StreamDecoder::new();
-        let schema = read_schema(&mut source, &mut left, &mut decoder)
+        let schema = decode(|| read_schema(&mut source, &mut left, &mut decoder))
             .map_err(|e| fetch.blame("neither an Arrow file nor a stream", &e, ""))?;
         Ok(Self { source, left, decoder, schema })
     }

@@ -10,6 +10,7 @@ use parquet::file::metadata::{
 };
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::super::decode::decode;
 use super::super::fetch::FileFetch;
 use crate::error::{Error, Result};
 
@@ -28,10 +29,9 @@ pub(super) fn read(fetch: &Arc<FileFetch>) -> Result<Arc<ParquetMetaData>> {
     let start = size.saturating_sub(TAIL);
     let tail = Tail { fetch: Arc::clone(fetch), start, bytes: fetch.read(start..size)? };
     let options = ParquetMetaDataOptions::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata = ParquetMetaDataReader::new()
-        .with_metadata_options(Some(options))
-        .parse_and_finish(&tail)
-        .map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))?;
+    let reader = ParquetMetaDataReader::new().with_metadata_options(Some(options));
+    let metadata =
+        decode(|| reader.parse_and_finish(&tail)).map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))?;
     check(&metadata, size).map_err(|what| fetch.blame("damaged Parquet footer", &what, ""))?;
     Ok(Arc::new(metadata))
 }

@@ -31,6 +31,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use self::row_group::RowGroupReader;
 use super::config::ReadConfig;
+use super::decode::decode;
 use super::fetch::FileFetch;
 use super::reader::BatchReader;
 use super::windows::Windows;
@@ -63,8 +64,8 @@ impl ParquetReader {
     pub(super) fn open(fetch: Arc<FileFetch>, config: &ReadConfig) -> Result<Self> {
         let metadata = footer::read(&fetch)?;
         let damaged = |e: &dyn std::fmt::Display| fetch.blame("unreadable Parquet schema", e, "");
-        let arrow =
-            ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new()).map_err(|e| damaged(&e))?;
+        let arrow = decode(|| ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new()))
+            .map_err(|e| damaged(&e))?;
         let descriptor = metadata.file_metadata().schema_descr();
         let all = arrow.schema();
         if all.fields().is_empty() {
@@ -73,7 +74,8 @@ impl ParquetReader {
         let chosen = super::reader::choose_columns(all, config.columns.as_deref(), &fetch)?;
         let mask = ProjectionMask::roots(descriptor, chosen.iter().copied());
         let wanted = (0..descriptor.num_columns()).map(|leaf| mask.leaf_included(leaf)).collect();
-        let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(all.fields())).map_err(|e| damaged(&e))?;
+        let levels =
+            decode(|| parquet_to_arrow_field_levels(descriptor, mask, Some(all.fields()))).map_err(|e| damaged(&e))?;
         // Metadata of the whole schema tells of the writer (Ray, pandas), not of the data.
         let fields: Vec<_> = chosen.iter().map(|i| Arc::clone(&all.fields()[*i])).collect();
         let schema = Arc::new(Schema::new(fields));

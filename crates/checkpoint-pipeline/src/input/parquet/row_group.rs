@@ -8,6 +8,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelec
 use parquet::column::page::PageIterator;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
+use super::super::decode::decode;
 use super::super::fetch::FileFetch;
 use super::column_bytes::ColumnBytes;
 use super::page_size::ColumnShape;
@@ -91,17 +92,17 @@ impl RowGroupReader {
                 None => self.build(rows)?,
             };
             self.group.steps.begin(self.done);
-            match decoder.next() {
-                Some(Ok(batch)) => {
+            match decode(|| decoder.next().transpose()) {
+                Ok(Some(batch)) => {
                     self.done += batch.num_rows() as u64;
                     if !self.group.steps.grow_if_small() {
                         self.decoder = Some(decoder);
                     }
                     return Ok(Some(batch));
                 }
-                Some(Err(_)) if self.group.steps.shrink_if_exceeded() => {}
-                Some(Err(e)) => return Err(self.damaged(&e)),
-                None => {
+                Err(_) if self.group.steps.shrink_if_exceeded() => {}
+                Err(e) => return Err(self.damaged(&e)),
+                Ok(None) => {
                     let what = format!("it ends after {} of {rows} rows", self.done);
                     return Err(self.damaged(&what));
                 }
@@ -117,7 +118,8 @@ impl RowGroupReader {
             RowSelection::from(vec![RowSelector::skip(done), RowSelector::select(rest)])
         });
         let step = self.group.steps.rows();
-        ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &self.group, step, selection)
+        let group = &self.group;
+        decode(|| ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, group, step, selection))
             .map_err(|e| self.damaged(&e))
     }
 

@@ -51,12 +51,23 @@ impl RowError {
         let line = format!("line={line}");
         match self {
             RowError::Io(e) => fetch.blame("damaged text file", &e, &line),
-            RowError::Damaged(what) => fetch.blame("damaged text file", &what, &line),
+            RowError::Damaged(what) => fetch.blame("damaged text file", &what, &line).with_hint(rules(fetch)),
             RowError::Misfit(misfit) => {
                 let (message, hint) = misfit.describe(&format!("{} {line}", fetch.place()));
                 Error::bad_data(message).with_hint(hint)
             }
         }
+    }
+}
+
+/// What a file of this format must look like.
+fn rules(fetch: &FileFetch) -> &'static str {
+    match fetch.file().format {
+        Format::Csv => {
+            "a CSV file begins with a header of distinct names, and every record has as many fields; \
+             fields with commas, quotes or line breaks are quoted"
+        }
+        _ => "every line must hold one JSON object, whole, in UTF-8",
     }
 }
 
