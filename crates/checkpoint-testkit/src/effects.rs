@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use checkpoint_fs::{
     Capabilities, CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta,
-    ObjectPath, ReadOptions, ReadResult, RenameOptions, Result, StatOptions, Storage, StorageRef, StorageWriter,
-    WriteOptions, WriteOutcome,
+    ObjectPath, ReadOptions, ReadResult, RenameOptions, Result, StatOptions, Storage, StorageExt, StorageRef,
+    StorageWriter, WriteOptions, WriteOutcome,
 };
 use futures::stream::BoxStream;
 
@@ -36,6 +36,8 @@ pub struct EffectPoint {
     pub operation: Operation,
     /// What is changed: the target of copies and renames.
     pub path: ObjectPath,
+    /// The same with the storage that it is in: its whole URL.
+    pub url: String,
     /// Before or after.
     pub when: When,
 }
@@ -59,9 +61,15 @@ impl Effects {
         self.next.load(Ordering::SeqCst)
     }
 
-    async fn around<T>(&self, operation: Operation, path: &ObjectPath, call: impl Future<Output = T>) -> T {
+    async fn around<T>(
+        &self,
+        operation: Operation,
+        path: &ObjectPath,
+        url: String,
+        call: impl Future<Output = T>,
+    ) -> T {
         let index = self.next.fetch_add(1, Ordering::SeqCst);
-        let mut point = EffectPoint { index, operation, path: path.clone(), when: When::Before };
+        let mut point = EffectPoint { index, operation, path: path.clone(), url, when: When::Before };
         (self.hook)(&point);
         let answer = call.await;
         point.when = When::After;
@@ -107,12 +115,15 @@ impl Storage for EffectStorage {
     }
 
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
-        self.effects.around(Operation::Write, path, self.inner.write(path, bytes, options)).await
+        self.effects
+            .around(Operation::Write, path, self.inner.url_of(path), self.inner.write(path, bytes, options))
+            .await
     }
 
     async fn writer(&self, path: &ObjectPath, options: WriteOptions) -> Result<Box<dyn StorageWriter>> {
         let inner = self.inner.writer(path, options).await?;
-        Ok(Box::new(EffectWriter { inner, path: path.clone(), effects: self.effects.clone() }))
+        let (path, url) = (path.clone(), self.inner.url_of(path));
+        Ok(Box::new(EffectWriter { inner, path, url, effects: self.effects.clone() }))
     }
 
     async fn stat(&self, path: &ObjectPath, options: StatOptions) -> Result<ObjectMeta> {
@@ -124,11 +135,11 @@ impl Storage for EffectStorage {
     }
 
     async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {
-        self.effects.around(Operation::Copy, to, self.inner.copy(from, to, options)).await
+        self.effects.around(Operation::Copy, to, self.inner.url_of(to), self.inner.copy(from, to, options)).await
     }
 
     async fn delete(&self, path: &ObjectPath, options: DeleteOptions) -> Result<()> {
-        self.effects.around(Operation::Delete, path, self.inner.delete(path, options)).await
+        self.effects.around(Operation::Delete, path, self.inner.url_of(path), self.inner.delete(path, options)).await
     }
 
     /// Passed on key by key, so that a batch can be cut at any place.
@@ -136,17 +147,19 @@ impl Storage for EffectStorage {
         let mut failures = Vec::new();
         for path in paths {
             let call = self.inner.delete_many(vec![path.clone()], options.clone());
-            failures.extend(self.effects.around(Operation::Delete, &path, call).await?);
+            failures.extend(self.effects.around(Operation::Delete, &path, self.inner.url_of(&path), call).await?);
         }
         Ok(failures)
     }
 
     async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
-        self.effects.around(Operation::CreateDir, path, self.inner.create_dir(path, options)).await
+        self.effects
+            .around(Operation::CreateDir, path, self.inner.url_of(path), self.inner.create_dir(path, options))
+            .await
     }
 
     async fn rename(&self, from: &ObjectPath, to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
-        self.effects.around(Operation::Rename, to, self.inner.rename(from, to, options)).await
+        self.effects.around(Operation::Rename, to, self.inner.url_of(to), self.inner.rename(from, to, options)).await
     }
 }
 
@@ -154,6 +167,7 @@ impl Storage for EffectStorage {
 struct EffectWriter {
     inner: Box<dyn StorageWriter>,
     path: ObjectPath,
+    url: String,
     effects: Effects,
 }
 
@@ -165,8 +179,8 @@ impl StorageWriter for EffectWriter {
     }
 
     async fn finish(self: Box<Self>) -> Result<WriteOutcome> {
-        let Self { inner, path, effects } = *self;
-        effects.around(Operation::WriterFinish, &path, inner.finish()).await
+        let Self { inner, path, url, effects } = *self;
+        effects.around(Operation::WriterFinish, &path, url, inner.finish()).await
     }
 
     async fn abort(self: Box<Self>) -> Result<()> {
@@ -178,7 +192,7 @@ impl StorageWriter for EffectWriter {
 mod tests {
     use std::sync::Mutex;
 
-    use checkpoint_fs::{MemoryStorage, StorageExt};
+    use checkpoint_fs::MemoryStorage;
 
     use super::*;
 
@@ -189,7 +203,8 @@ mod tests {
         let effects = Effects::new({
             let seen = Arc::clone(&seen);
             move |point: &EffectPoint| {
-                let EffectPoint { index, operation, path, when } = point;
+                let EffectPoint { index, operation, path, when, url } = point;
+                assert_eq!(*url, format!("memory://effects/{path}"));
                 seen.lock().expect("no panic").push(format!("{index} {when:?} {operation} {path}"));
             }
         });
