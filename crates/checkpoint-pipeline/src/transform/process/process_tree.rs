@@ -20,60 +20,88 @@ pub(super) fn kill_tree(root: u32) {
     }
 }
 
+/// What a process that owes us output is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// Something else than waiting for input, or the system does not tell.
+    No,
+    /// It waits for input; threads besides the one that does wait for each other, as far as can be seen.
+    Likely,
+    /// It waits for input, and nothing else runs.
+    Surely,
+}
+
 /// Whether a process and all that it started wait for input on their standard input, or for each other.
-/// What they owe us then lies in a buffer, and the end of the input is what will bring it out. `None` where
-/// the system does not tell.
-pub(super) fn waits_for_input(root: u32) -> Option<bool> {
+/// What they owe us then lies in a buffer or will never come, and the end of the input brings it out.
+pub(super) fn waits_for_input(root: u32) -> Waiting {
     let mut found = vec![root];
     let mut next = 0;
     let mut reads = false;
+    let mut threads = false;
     while let Some(&process) = found.get(next) {
-        match activity(process)? {
-            Activity::ReadsInput => reads = true,
-            Activity::WaitsForChildren | Activity::Ended => {}
-            Activity::Other => return Some(false),
+        let Some(tasks) = tasks(process) else { return Waiting::No };
+        threads |= tasks.len() > 1;
+        for (i, task) in tasks.iter().enumerate() {
+            match task {
+                Activity::ReadsInput => reads = true,
+                Activity::WaitsForChildren => {}
+                Activity::WaitsForThread if i > 0 => {}
+                Activity::WaitsForThread | Activity::Other => return Waiting::No,
+            }
         }
         found.extend(children(process));
         next += 1;
     }
-    Some(reads)
+    match (reads, threads) {
+        (false, _) => Waiting::No,
+        (true, true) => Waiting::Likely,
+        (true, false) => Waiting::Surely,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Activity {
     ReadsInput,
     WaitsForChildren,
-    Ended,
+    WaitsForThread,
     Other,
 }
 
-/// Numbers of the system calls `read`, `wait4` and `waitid`.
+/// Numbers of the system calls `read`, `wait4`, `waitid` and `futex`.
 #[cfg(target_arch = "x86_64")]
-const CALLS: Option<[u64; 3]> = Some([0, 61, 247]);
+const CALLS: Option<[u64; 4]> = Some([0, 61, 247, 202]);
 #[cfg(target_arch = "aarch64")]
-const CALLS: Option<[u64; 3]> = Some([63, 260, 95]);
+const CALLS: Option<[u64; 4]> = Some([63, 260, 95, 98]);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const CALLS: Option<[u64; 3]> = None;
+const CALLS: Option<[u64; 4]> = None;
 
-/// What a process is doing. Several threads count as busy: one may compute while another reads.
-fn activity(process: u32) -> Option<Activity> {
-    let [read, wait4, waitid] = CALLS?;
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Some(Activity::Ended) };
-    if threads.count() != 1 {
-        return Some(Activity::Other);
+/// What the threads of a process are doing, its first thread first; none when it has ended. `None` where the
+/// system does not tell.
+fn tasks(process: u32) -> Option<Vec<Activity>> {
+    let calls = CALLS?;
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else { return Some(Vec::new()) };
+    let mut threads: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable_by_key(|thread| (*thread != process, *thread));
+    let mut activities = Vec::with_capacity(threads.len());
+    for thread in threads {
+        match std::fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")) {
+            Ok(call) => activities.push(activity(&call, calls)),
+            Err(_) if parent_and_state(thread).is_none_or(|(_, state)| state == 'Z') => {}
+            Err(_) => return None,
+        }
     }
-    let call = match std::fs::read_to_string(format!("/proc/{process}/syscall")) {
-        Ok(call) => call,
-        Err(_) if parent_and_state(process).is_none_or(|(_, state)| state == 'Z') => return Some(Activity::Ended),
-        Err(_) => return None,
-    };
+    Some(activities)
+}
+
+fn activity(call: &str, [read, wait4, waitid, futex]: [u64; 4]) -> Activity {
     let mut words = call.split_ascii_whitespace();
     let number = words.next().and_then(|word| word.parse::<u64>().ok());
-    Some(match (number, words.next()) {
+    match (number, words.next()) {
         (Some(n), Some("0x0")) if n == read => Activity::ReadsInput,
         (Some(n), _) if n == wait4 || n == waitid => Activity::WaitsForChildren,
+        (Some(n), _) if n == futex => Activity::WaitsForThread,
         _ => Activity::Other,
-    })
+    }
 }
 
 fn children(parent: u32) -> Vec<u32> {
@@ -116,7 +144,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("never {what}");
+        assert!(holds(), "never {what}");
     }
 
     #[test]
@@ -135,20 +163,30 @@ mod tests {
 
     #[test]
     fn processes_that_wait_for_input_are_told_from_busy_ones() {
+        let threads = |work: &str| {
+            format!(
+                "exec python3 -c '\nimport sys, threading, time\n\
+                 threading.Thread(target=lambda: {work}, daemon=True).start()\nsys.stdin.read()\n'"
+            )
+        };
         for (command, waits) in [
-            ("exec cat", true),
-            ("cat | cat; true", true),
-            ("exec sleep 1000", false),
-            ("cat | sleep 1000; true", false),
+            ("exec cat".to_owned(), Waiting::Surely),
+            ("cat | cat; true".to_owned(), Waiting::Surely),
+            (threads("threading.Event().wait()"), Waiting::Likely),
+            ("exec sleep 1000".to_owned(), Waiting::No),
+            ("cat | sleep 1000; true".to_owned(), Waiting::No),
+            (threads("time.sleep(1000)"), Waiting::No),
         ] {
-            let mut child = start(command);
-            if waits {
-                until(command, || waits_for_input(child.id()) == Some(true));
-            } else {
+            let mut child = start(&command);
+            if waits == Waiting::No {
+                // Python reads files before it does what it is here for.
+                std::thread::sleep(Duration::from_millis(300));
                 for _ in 0..20 {
+                    assert_eq!(waits_for_input(child.id()), Waiting::No, "{command}");
                     std::thread::sleep(Duration::from_millis(10));
-                    assert_eq!(waits_for_input(child.id()), Some(false), "{command}");
                 }
+            } else {
+                until(&command, || waits_for_input(child.id()) == waits);
             }
             kill_tree(child.id());
             child.wait().expect("ends");
@@ -161,7 +199,7 @@ mod tests {
         let mut stdin = child.stdin.take().expect("piped");
         let writer = std::thread::spawn(move || drop(stdin.write_all(&vec![b'x'; 1 << 20])));
         std::thread::sleep(Duration::from_millis(100));
-        assert_eq!(waits_for_input(child.id()), Some(false));
+        assert_eq!(waits_for_input(child.id()), Waiting::No);
         kill_tree(child.id());
         child.wait().expect("ends");
         writer.join().expect("ends");
