@@ -204,8 +204,9 @@ async fn too_many_lines_fail_the_batch() {
     let error = fails(&jsonl("exec sed -u 'p'"), rows(0, 100)).await;
     // Row 0 twice: the second stands where row 1 belongs.
     assert!(error.message().contains("row 0"), "{error}");
-    let error =
-        fails(&jsonl(&python("row = {\"id\": row[\"id\"]}\nif row[\"id\"] == 9: print(\"{}\")")), rows(0, 10)).await;
+    // In one write, so that the line too many comes together with the last answer.
+    let body = "row = {\"id\": row[\"id\"]}\nif row[\"id\"] == 9: print(json.dumps(row) + \"\\n{}\"); continue";
+    let error = fails(&jsonl(&python(body)), rows(0, 10)).await;
     assert!(error.message().contains("wrote more than its answer"), "{error}");
 }
 

@@ -152,9 +152,12 @@ impl Worker {
     pub(super) async fn close(mut self, grace: Duration) {
         self.stdin = None;
         // A child that still writes must not block for want of a reader.
+        let worker = self.id;
         let drain = async {
-            let mut stdout = tokio::io::sink();
-            let _ = tokio::io::copy(&mut self.stdout, &mut stdout).await;
+            let more = tokio::io::copy_buf(&mut self.stdout, &mut tokio::io::sink()).await;
+            if let Ok(bytes @ 1..) = more {
+                tracing::warn!(worker, bytes, "a child process wrote more after its last answer");
+            }
             std::future::pending::<()>().await;
         };
         let status = tokio::select! {
