@@ -45,6 +45,8 @@ pub(super) async fn apply(shared: &Shared, item: &Item) -> Result<Applied> {
                 contract::check(&shared.id_column, &ids, &outputs)?;
                 applied.outputs.extend(outputs.into_iter().filter(|o| o.num_rows() > 0));
             }
+            // Ctrl-C goes to the child processes too: a batch that fails for that is no failure.
+            Err(_) if shared.halted_soon().await => std::future::pending().await,
             Err(error) if shared.max_failed_rows == 0 => return Err(failed(item, &array, start, &error)),
             Err(error) if len == 1 => {
                 let so_far = add(&shared.counters.failed_rows, 1);

@@ -67,13 +67,23 @@ impl Shared {
     pub(super) fn agree_on_schema(&self, got: &SchemaRef) -> Result<SchemaRef> {
         let mut schema = self.schema.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(expected) = schema.as_ref() else {
-            let bare: SchemaRef = Arc::new(Schema::new(got.fields().clone()));
+            // Whether the first batch happens to hold nulls says nothing about later ones.
+            let nullable = got.fields().iter().map(|f| f.as_ref().clone().with_nullable(true));
+            let bare: SchemaRef = Arc::new(Schema::new(nullable.collect::<Vec<_>>()));
             return Ok(schema.insert(bare).clone());
         };
         match schema_drift(expected, got) {
             None => Ok(expected.clone()),
             Some(drift) => Err(Error::bad_data(format!("the output's columns changed between batches: {drift}"))
                 .with_hint("every batch must come out with the same columns and types; make the transform or the input files agree")),
+        }
+    }
+
+    /// Whether the run is being stopped; waits a moment for a signal that is on its way.
+    pub(super) async fn halted_soon(&self) -> bool {
+        tokio::select! {
+            () = self.halt.cancelled() => true,
+            () = self.runtime.sleep(std::time::Duration::from_millis(20)) => false,
         }
     }
 
