@@ -5,50 +5,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
-use checkpoint_fs::{ObjectPath, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{ObjectPath, StorageRef, WriteOptions};
 
-use crate::checkpoint::{Checkpoint, FORMAT, Snapshot, read_json, to_json};
+use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
-use crate::complete::{CompleteFile, Found, OutputView, judge};
-use crate::data::DataReader;
+use crate::complete::{CompleteFile, OutputView};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fence::FencedStorage;
-use crate::id::{ExactIdSet, IdColumn, IdSet};
+use crate::id::{ExactIdSet, IdColumn, IdSet, show_id};
 use crate::job::{Fingerprint, JobFile};
 use crate::layout;
-use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
-use crate::names::{JobId, TaskName};
-use crate::record::{self, DataFile, RecordFacts, decode_schema};
-use crate::recovery::{Damage, RecoveryReport, Settled, Verdict, delete_all, settle, sweep_plan};
+use crate::lease::{AttemptState, Lease, timestamp};
+use crate::names::{JobId, TaskName, owner};
+use crate::record::{self, DataFile, RecordFacts};
+use crate::recovery::{RecoveryReport, Verdict, delete_all, sweep_plan};
 use crate::task::{CommitOutcome, PreparedTask};
 
 /// Pending records that are deleted in one go.
 const PENDING_BATCH: usize = 1000;
-
-/// How an attempt begins.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct BeginOptions {
-    /// How the lease is kept.
-    pub lease: LeaseOptions,
-    /// Go on although what is read has changed, and record what it is now.
-    pub allow_changed_read: bool,
-    /// Add to an output that holds data of jobs whose checkpoint is gone.
-    pub append: bool,
-}
-
-/// What [`Attempt::begin`] found.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Begin {
-    /// There is work to do, or at least a checkpoint to own.
-    Attempt(Box<Attempt>),
-    /// The job ended before and nothing has changed since; nothing is owned.
-    AlreadyComplete {
-        /// The rows that were done.
-        rows: u64,
-    },
-}
 
 /// The facts of a task that is about to be written.
 #[derive(Debug, Clone)]
@@ -90,105 +63,46 @@ impl TaskPlan {
 /// the checkpoint as a killed process would; the next attempt recovers.
 #[derive(Debug)]
 pub struct Attempt {
-    checkpoint: Checkpoint,
-    output: StorageRef,
     lease: Lease,
-    job: JobFile,
-    fingerprint: Fingerprint,
-    closed: ClosedList,
-    ids: Arc<ExactIdSet>,
-    output_schema: Option<Schema>,
-    failed_rows: u64,
-    recovery: RecoveryReport,
+    ready: Ready,
     progress: Mutex<Progress>,
 }
 
+/// An attempt that lacks only its lease.
 #[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) output: StorageRef,
+    pub(crate) job: JobFile,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) closed: ClosedList,
+    pub(crate) ids: Arc<ExactIdSet>,
+    pub(crate) output_schema: Option<Schema>,
+    pub(crate) failed_rows: u64,
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) data_files: Vec<DataFile>,
+}
+
+#[derive(Debug, Default)]
 struct Progress {
     next: u64,
     committed: BTreeSet<u64>,
+    /// Tasks whose commit was begun and is not known to have succeeded.
+    in_doubt: BTreeSet<u64>,
     rows: u64,
     data_files: Vec<DataFile>,
     served_pending: Vec<ObjectPath>,
 }
 
 impl Attempt {
-    /// Takes the lease, closes the past, and loads the IDs that are done.
-    ///
-    /// In order: an unfinished deletion is finished; an output that holds data of an unknown job is refused;
-    /// the fingerprint is compared; the next attempt is created, which may mean watching another's lease;
-    /// what counts of the attempts before is decided and written down; what does not is deleted.
-    ///
-    /// # Errors
-    /// `Conflict` (in use, changed, another's output), `InvalidConfig`, `BadData` (a damaged committed
-    /// record, by name), `OutcomeUnknown`, `Storage`.
-    pub async fn begin(
-        checkpoint: &Checkpoint,
-        output: &StorageRef,
-        fingerprint: Fingerprint,
-        options: BeginOptions,
-        reader: &dyn DataReader,
-    ) -> Result<Begin> {
-        crate::apart::check(checkpoint.url(), output.url())?;
-        let mut before = checkpoint.snapshot().await?;
-        if before.complete.is_some() {
-            crate::end::finish_deletion(checkpoint, Some(output), &options.lease).await?;
-            before = checkpoint.snapshot().await?;
-        }
-        if let Found::Complete(mark) = judge_output(checkpoint, &before, output, &fingerprint, options.append).await? {
-            return Ok(Begin::AlreadyComplete { rows: mark.rows });
-        }
-        compare(&before, &fingerprint, options.allow_changed_read, may_count(&before), checkpoint.url())?;
-
-        let lease = Lease::acquire(checkpoint, options.lease.clone()).await?;
-        match Self::recover(checkpoint, output, fingerprint, &options, reader, &lease).await {
-            Ok(ready) => Ok(Begin::Attempt(Box::new(ready.own(lease)))),
-            Err(error) => {
-                let _ = lease.end(AttemptState::Failed).await;
-                Err(error)
-            }
-        }
-    }
-
-    async fn recover(
-        checkpoint: &Checkpoint,
-        output: &StorageRef,
-        fingerprint: Fingerprint,
-        options: &BeginOptions,
-        reader: &dyn DataReader,
-        lease: &Lease,
-    ) -> Result<Ready> {
-        let fenced = checkpoint.fenced(lease);
-        let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
-        let job = create_job(&fenced, &fingerprint, options.append).await?;
-        let settled = settle(&fenced, &output, lease.attempt(), reader, Damage::Refuse).await?;
-        let Settled { closed, plan, recovery, .. } = settled;
-        // Again, now that nobody else can change it; what began between the first look and the lease counts.
-        let snapshot = fenced.snapshot().await?;
-        let changed = compare(&snapshot, &fingerprint, options.allow_changed_read, !plan.is_empty(), checkpoint.url())?;
-        if changed {
-            let path = layout::fingerprint(lease.attempt())?;
-            let written = fenced.control.write(&path, to_json(&fingerprint)?, WriteOptions::new()).await?;
-            written.into_result(checkpoint.url())?;
-        }
-        let output_schema = plan.output_schema.as_deref().map(decode_schema).transpose()?;
-        Ok(Ready {
-            checkpoint: fenced,
-            output,
-            job,
-            fingerprint,
-            closed,
-            ids: Arc::new(plan.ids),
-            output_schema,
-            failed_rows: plan.failed_rows,
-            recovery,
-            data_files: plan.data_files,
-        })
+    pub(crate) fn new(lease: Lease, mut ready: Ready) -> Self {
+        let data_files = std::mem::take(&mut ready.data_files);
+        Self { lease, ready, progress: Mutex::new(Progress { data_files, ..Progress::default() }) }
     }
 
     /// The job's ID.
     pub fn job(&self) -> &JobId {
-        &self.job.job
+        &self.ready.job.job
     }
 
     /// The attempt's number, from 1.
@@ -198,27 +112,27 @@ impl Attempt {
 
     /// The IDs that are done from earlier attempts.
     pub fn ids(&self) -> Arc<dyn IdSet> {
-        self.ids.clone()
+        self.ready.ids.clone()
     }
 
     /// What recovery did.
     pub fn recovery(&self) -> RecoveryReport {
-        self.recovery
+        self.ready.recovery
     }
 
     /// Rows that earlier attempts set aside.
     pub fn failed_rows(&self) -> u64 {
-        self.failed_rows
+        self.ready.failed_rows
     }
 
     /// The schema of the output that earlier attempts wrote, where they wrote any.
     pub fn output_schema(&self) -> Option<&Schema> {
-        self.output_schema.as_ref()
+        self.ready.output_schema.as_ref()
     }
 
     /// The output, every effect of it under the lease.
     pub fn output(&self) -> &StorageRef {
-        &self.output
+        &self.ready.output
     }
 
     /// Whether this process still owns the checkpoint.
@@ -233,7 +147,7 @@ impl Attempt {
     pub fn next_task(&self) -> TaskName {
         let mut progress = self.progress();
         progress.next += 1;
-        TaskName { job: self.job.job.clone(), attempt: self.lease.attempt(), number: progress.next }
+        TaskName { job: self.job().clone(), attempt: self.lease.attempt(), number: progress.next }
     }
 
     /// Writes a task's pending record. One request. After it the data may be written, and then
@@ -241,22 +155,31 @@ impl Attempt {
     /// next attempt when all its data is there.
     ///
     /// # Errors
-    /// `BadData` for an ID that is null, empty, of another type, or twice in the task; `Conflict` when the
+    /// `BadData` for an ID that is null, empty, of another type, twice in the task, or done already;
+    /// `InvalidConfig` for a task or a data file that is not named as this attempt's are; `Conflict` when the
     /// lease is lost; `Storage`.
     pub async fn prepare(&self, task: &TaskName, ids: &ArrayRef, plan: TaskPlan) -> Result<PreparedTask> {
+        self.check_names(task, &plan)?;
         let problem = |p: crate::IdProblem| Error::bad_data(format!("{p} task={task}"));
         let ids = IdColumn::try_new(ids)?.map_err(problem)?;
         if let Some(duplicate) = ids.duplicate() {
             return Err(problem(duplicate));
         }
-        if ids.class().to_string() != self.fingerprint.id_class {
+        if ids.class().to_string() != self.ready.fingerprint.id_class {
             return Err(Error::bad_data(format!(
                 "the IDs of a task are of another type than the job's: job={} task={}",
-                self.fingerprint.id_class,
+                self.ready.fingerprint.id_class,
                 ids.class()
             )));
         }
-        let runtime = &self.checkpoint.runtime;
+        if let Some(row) = self.ready.ids.first_common(&ids)? {
+            return Err(Error::bad_data(format!(
+                "an ID is done already, by a task of an earlier attempt: id={} row={row} task={task}",
+                show_id(ids.array(), row)
+            ))
+            .with_hint("filter the input by the attempt's IDs before it is transformed"));
+        }
+        let runtime = &self.ready.checkpoint.runtime;
         let facts = RecordFacts {
             format: FORMAT,
             job: task.job.to_string(),
@@ -266,15 +189,42 @@ impl Attempt {
             output_rows: plan.output_rows,
             failed_rows: plan.failed_rows,
             data_files: plan.data_files,
-            job_version: self.fingerprint.version.clone(),
+            job_version: self.ready.fingerprint.version.clone(),
             output_schema: plan.output_schema.as_deref().map(record::encode_schema),
             write_token: format!("{:016x}{:016x}", runtime.random(), runtime.random()),
         };
-        let bytes = record::encode(&self.fingerprint.id_column, &ids, &facts)?;
-        let prepared = PreparedTask::new(facts, &self.fingerprint.id_column, bytes.clone())?;
-        let written = self.checkpoint.storage.write(&prepared.pending, bytes, WriteOptions::new()).await?;
-        written.into_result(self.checkpoint.url())?;
+        let bytes = record::encode(&self.ready.fingerprint.id_column, &ids, &facts)?;
+        let prepared = PreparedTask::new(facts, &self.ready.fingerprint.id_column, bytes.clone())?;
+        let written = self.ready.checkpoint.storage.write(&prepared.pending, bytes, WriteOptions::new()).await?;
+        written.into_result(self.ready.checkpoint.url())?;
         Ok(prepared)
+    }
+
+    /// Names decide what a sweep may delete, so a task names its files after itself.
+    fn check_names(&self, task: &TaskName, plan: &TaskPlan) -> Result<()> {
+        if task.job != *self.job() || task.attempt != self.number() {
+            return Err(Error::invalid_config(format!(
+                "a task is not one of this attempt's: attempt={} task={task}",
+                self.number()
+            ))
+            .with_hint("take a name for each task from `next_task`"));
+        }
+        for file in &plan.data_files {
+            let name = match file.name.strip_prefix(layout::FAILED_DIR) {
+                Some(rest) => rest.strip_prefix('/').unwrap_or(rest),
+                None => &file.name,
+            };
+            if name.contains('/') || TaskName::of_file(name).as_ref() != Some(task) {
+                return Err(Error::invalid_config(format!(
+                    "a data file is not named after its task: file={} task={task}",
+                    file.name
+                ))
+                .with_hint(
+                    "name it `<task>.<ending>` or `<task>-<i>.<ending>`, at the top of the output or in _failed/",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Publishes a task whose data is written. One request; the pending record goes with it on POSIX, and
@@ -284,11 +234,21 @@ impl Attempt {
     /// `Conflict` when the lease is lost, before or while publishing. Everything else is in the outcome.
     pub async fn commit(&self, task: PreparedTask) -> Result<CommitOutcome> {
         self.lease.check()?;
-        let (outcome, pending_left) = task.publish(&self.checkpoint.storage).await?;
+        let number = TaskName::parse(&task.facts.task).map_or(0, |task| task.number);
+        // In doubt until it is settled, even if this future is dropped half way.
+        self.progress().in_doubt.insert(number);
+        let (outcome, pending_left) = task.publish(&self.ready.checkpoint.storage).await?;
+        // A record that was published before the lease ran out counts. Of one that may have been later nobody
+        // knows: the next owner may have closed this attempt without it.
+        let outcome = match (outcome, self.lease.check()) {
+            (CommitOutcome::Committed, Err(lost)) => CommitOutcome::Unknown(task.doubtful(&lost)),
+            (outcome, _) => outcome,
+        };
         let full = {
             let mut progress = self.progress();
             if matches!(outcome, CommitOutcome::Committed) {
-                progress.committed.extend(TaskName::parse(&task.facts.task).map(|t| t.number));
+                progress.in_doubt.remove(&number);
+                progress.committed.insert(number);
                 progress.rows += task.facts.input_rows;
                 progress.data_files.extend(task.facts.data_files);
                 if pending_left {
@@ -301,7 +261,7 @@ impl Attempt {
                 Vec::new()
             }
         };
-        if let Err(error) = delete_all(&self.checkpoint.storage, full).await {
+        if let Err(error) = delete_all(&self.ready.checkpoint.storage, full).await {
             tracing::warn!(%error, "pending records that have served could not be removed yet");
         }
         Ok(outcome)
@@ -313,43 +273,67 @@ impl Attempt {
     /// `Conflict` when the lease is lost already; `Storage`.
     pub async fn end(self, state: AttemptState) -> Result<()> {
         let served = std::mem::take(&mut self.progress().served_pending);
-        if let Err(error) = delete_all(&self.checkpoint.storage, served).await {
+        if let Err(error) = delete_all(&self.ready.checkpoint.storage, served).await {
             tracing::warn!(%error, "pending records that have served could not be removed; the next attempt does");
         }
         self.lease.end(state).await
     }
 
     /// Ends the job, all its rows done: sweeps what is void, and then deletes the checkpoint and leaves a
-    /// mark in the output, or keeps it. Call it with no task in flight.
+    /// mark in the output, or keeps it. Call it with no task in flight. A task that was prepared and never
+    /// committed is void then.
     ///
     /// # Errors
-    /// `Conflict` when the lease is lost; `OutcomeUnknown`; `Storage`. The job can be run again after any.
+    /// `Conflict` when the lease is lost; `OutcomeUnknown`, also when a commit of this attempt ended in doubt
+    /// or was dropped half way; `Storage`. The job can be run again after any.
     pub async fn finish(self, keep: bool) -> Result<()> {
+        let finished = Box::pin(self.try_finish(keep)).await;
+        if finished.is_err() {
+            // So that the next attempt need not wait; it fails where the lease is lost anyway.
+            let _ = self.lease.end(AttemptState::Failed).await;
+        }
+        finished
+    }
+
+    async fn try_finish(&self, keep: bool) -> Result<()> {
         self.lease.check()?;
-        let committed = self.progress().committed.clone();
-        let view = OutputView::read(&self.output).await?;
-        let listing = self.checkpoint.listing().await?;
-        let verdict =
-            Verdict { job: Some(&self.job.job), closed: &self.closed, open: Some((self.number(), &committed)) };
-        sweep_plan(&verdict, &listing, &view)?.run(&self.checkpoint.storage, &self.output).await?;
+        let committed = {
+            let progress = self.progress();
+            if let Some(number) = progress.in_doubt.first() {
+                let task = TaskName { job: self.job().clone(), attempt: self.number(), number: *number };
+                return Err(Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    format!("the job cannot end while the commit of a task is in doubt: task={task}"),
+                )
+                .with_hint("nothing was deleted; run the same command again, it finds out and goes on"));
+            }
+            progress.committed.clone()
+        };
+        let Ready { checkpoint, output, closed, fingerprint, .. } = &self.ready;
+        let view = OutputView::read(output).await?;
+        let listing = checkpoint.listing().await?;
+        let verdict = Verdict { job: Some(self.job()), closed, open: Some((self.number(), &committed)) };
+        sweep_plan(&verdict, &listing, &view)?.run(&checkpoint.storage, output).await?;
         if keep {
             return self.lease.end(AttemptState::Succeeded).await;
         }
-        let (rows, data_files) = {
-            let mut progress = self.progress();
-            (progress.rows + self.closed.rows, std::mem::take(&mut progress.data_files))
+        let (rows, mut data_files) = {
+            let progress = self.progress();
+            (progress.rows + closed.rows, progress.data_files.clone())
         };
+        data_files.extend(others_files(closed, &view));
         let complete = CompleteFile {
             format: FORMAT,
-            job: self.job.job.clone(),
+            job: self.job().clone(),
+            attempt: self.number(),
             removed: false,
-            checkpoint: self.checkpoint.url().to_owned(),
-            finished: timestamp(&self.checkpoint.runtime),
+            checkpoint: checkpoint.url().to_owned(),
+            finished: timestamp(&checkpoint.runtime),
             rows,
-            fingerprint: self.fingerprint.clone(),
+            fingerprint: fingerprint.clone(),
             data_files,
         };
-        crate::end::complete(&self.checkpoint, Some(&self.output), &self.lease, complete).await
+        crate::end::complete(checkpoint, Some(output), &self.lease, complete).await
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -357,155 +341,12 @@ impl Attempt {
     }
 }
 
-/// An attempt that lacks only its lease.
-struct Ready {
-    checkpoint: Checkpoint,
-    output: StorageRef,
-    job: JobFile,
-    fingerprint: Fingerprint,
-    closed: ClosedList,
-    ids: Arc<ExactIdSet>,
-    output_schema: Option<Schema>,
-    failed_rows: u64,
-    recovery: RecoveryReport,
-    data_files: Vec<DataFile>,
-}
-
-impl Ready {
-    fn own(self, lease: Lease) -> Attempt {
-        let progress = Progress {
-            next: 0,
-            committed: BTreeSet::new(),
-            rows: 0,
-            data_files: self.data_files,
-            served_pending: Vec::new(),
-        };
-        Attempt {
-            checkpoint: self.checkpoint,
-            output: self.output,
-            lease,
-            job: self.job,
-            fingerprint: self.fingerprint,
-            closed: self.closed,
-            ids: self.ids,
-            output_schema: self.output_schema,
-            failed_rows: self.failed_rows,
-            recovery: self.recovery,
-            progress: Mutex::new(progress),
-        }
-    }
-}
-
-impl Checkpoint {
-    /// The same checkpoint, every effect on it under a lease.
-    pub(crate) fn fenced(&self, lease: &Lease) -> Self {
-        let fence = |s: &StorageRef| -> StorageRef { Arc::new(FencedStorage::new(s.clone(), lease.guard())) };
-        Self { storage: fence(&self.storage), control: fence(&self.control), runtime: self.runtime.clone() }
-    }
-}
-
-/// Whether anything may count, by names alone.
-pub(crate) fn may_count(snapshot: &Snapshot) -> bool {
-    !snapshot.counting().is_empty() || !snapshot.listing.pending.is_empty() || !snapshot.listing.ray_pending.is_empty()
-}
-
-pub(crate) async fn judge_output(
-    checkpoint: &Checkpoint,
-    snapshot: &Snapshot,
-    output: &StorageRef,
-    now: &Fingerprint,
-    append: bool,
-) -> Result<Found> {
-    let allowed = append || snapshot.job.as_ref().is_some_and(|job| job.append);
-    let view = OutputView::read(output).await?;
-    let mut known: Vec<JobId> = snapshot.job_id().cloned().into_iter().collect();
-    if snapshot.job.is_some() || may_count(snapshot) {
-        for (name, _) in &snapshot.listing.committed {
-            if let layout::RecordName::Own(task) = name {
-                known.push(task.job.clone());
-            }
-        }
-    }
-    match judge(&view, checkpoint.url(), now, &known) {
-        // With a checkpoint at hand there is something to resume, whatever marks lie about.
-        Ok(Found::Complete(_)) if snapshot.job.is_some() => Ok(Found::Fresh),
-        Err(_) if allowed => Ok(Found::Fresh),
-        other => other,
-    }
-}
-
-/// Compares with the recorded fingerprint; answers whether it must be recorded anew.
-pub(crate) fn compare(
-    snapshot: &Snapshot,
-    now: &Fingerprint,
-    allow_changed_read: bool,
-    anything_counts: bool,
-    url: &str,
-) -> Result<bool> {
-    let Some(recorded) = &snapshot.fingerprint else { return Ok(false) };
-    let difference = recorded.difference(now);
-    if difference.is_empty() {
-        // An input that grew, or was written again under the same IDs, is recorded.
-        return Ok(recorded != now);
-    }
-    if !anything_counts {
-        return Ok(true);
-    }
-    if difference.identity.is_empty() && allow_changed_read {
-        return Ok(true);
-    }
-    let lines: Vec<&str> = difference.lines().collect();
-    let hint = if difference.identity.is_empty() {
-        "undo the change; or begin again with a fresh --checkpoint and a fresh --output; or pass --allow-changed-read \
-         to go on with what is read now and keep what is done"
-    } else {
-        "undo the change, or begin again with a fresh --checkpoint and a fresh --output"
-    };
-    Err(Error::conflict(format!("the job is not the one that began this checkpoint: {}: url={url}", lines.join("; ")))
-        .with_hint(hint))
-}
-
-/// Creates `job.json`, or reads the one that is there.
-async fn create_job(checkpoint: &Checkpoint, fingerprint: &Fingerprint, append: bool) -> Result<JobFile> {
-    let path = layout::job()?;
-    if let Some(job) = read_json::<JobFile>(&checkpoint.control, &path).await? {
-        return Ok(job);
-    }
-    if let Some((name, _)) =
-        checkpoint.listing().await?.committed.iter().find(|(n, _)| matches!(n, layout::RecordName::Own(_)))
-    {
-        return Err(Error::conflict(format!(
-            "the checkpoint has records of a job but its _meta/job.json is gone: record={} url={}",
-            name.stem(),
-            checkpoint.url()
-        ))
-        .with_hint(
-            "what counts cannot be known without it: restore _meta, or begin again with a fresh checkpoint and output",
-        ));
-    }
-    let job = JobFile {
-        format: FORMAT,
-        job: JobId::random(checkpoint.runtime.as_ref()),
-        created: timestamp(&checkpoint.runtime),
-        append,
-        fingerprint: fingerprint.clone(),
-    };
-    let mode =
-        if checkpoint.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    let doubt = match checkpoint.control.write(&path, to_json(&job)?, WriteOptions::new().mode(mode)).await? {
-        WriteOutcome::Done(_) => return Ok(job),
-        WriteOutcome::AlreadyExists => None,
-        WriteOutcome::Unknown(error) => Some(error),
-    };
-    match (read_json::<JobFile>(&checkpoint.control, &path).await?, doubt) {
-        (Some(found), _) => Ok(found),
-        (None, doubt) => Err(Error::new(
-            ErrorKind::OutcomeUnknown,
-            format!(
-                "whether the job was created cannot be found out: {}",
-                doubt.map(|e| e.to_string()).unwrap_or_default()
-            ),
-        )
-        .with_hint("nothing was processed; run the same command again")),
-    }
+/// The data files of records that Ray wrote, whose rows nobody counted.
+fn others_files(closed: &ClosedList, view: &OutputView) -> Vec<DataFile> {
+    let counts = |name: &str| closed.records.get(name).map(String::as_str);
+    let files = view.files.iter().filter(|(name, _)| owner(name, counts).is_some());
+    let mut files: Vec<DataFile> =
+        files.map(|(name, bytes)| DataFile { name: name.clone(), bytes: *bytes, rows: 0 }).collect();
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    files
 }

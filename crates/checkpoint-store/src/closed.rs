@@ -8,8 +8,28 @@ use crate::names::{JobId, TaskName};
 
 /// A set of task numbers, kept as ranges since most are dense.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct TaskRanges(Vec<(u64, u64)>);
+
+impl TryFrom<Vec<(u64, u64)>> for TaskRanges {
+    type Error = String;
+
+    /// Ranges as they are written: each from its first to its last number, in order, none touching another.
+    fn try_from(ranges: Vec<(u64, u64)>) -> Result<Self, String> {
+        let ordered = ranges.windows(2).all(|pair| pair[0].1 < u64::MAX && pair[0].1 + 1 < pair[1].0);
+        if ordered && ranges.iter().all(|(first, last)| first <= last) {
+            Ok(Self(ranges))
+        } else {
+            Err(format!("these are no ranges of task numbers: {ranges:?}"))
+        }
+    }
+}
+
+impl From<TaskRanges> for Vec<(u64, u64)> {
+    fn from(ranges: TaskRanges) -> Self {
+        ranges.0
+    }
+}
 
 impl TaskRanges {
     /// Whether the number is in it.
@@ -68,6 +88,10 @@ pub struct ClosedList {
     /// Names of others that never count, whatever record appears under them.
     #[serde(default)]
     pub void: BTreeSet<String>,
+    /// The attempt whose recorded fingerprint held when this was written; none for that of `job.json`. One
+    /// that appears later under a number that is closed does not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<u64>,
 }
 
 impl ClosedList {
@@ -81,7 +105,13 @@ impl ClosedList {
             tasks: BTreeMap::new(),
             records: BTreeSet::new(),
             void: BTreeSet::new(),
+            fingerprint: None,
         }
+    }
+
+    /// Whether anything counts.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.tasks.values().all(TaskRanges::is_empty)
     }
 
     /// Whether a task of our job counts.
@@ -113,5 +143,13 @@ mod tests {
         assert_eq!(ranges.iter().collect::<Vec<_>>(), held);
         assert_eq!(ranges.len(), 6);
         assert!(!TaskRanges::default().contains(0));
+    }
+
+    #[test]
+    fn ranges_that_are_none_are_refused() {
+        for bad in ["[[3,1]]", "[[1,3],[4,5]]", "[[5,6],[1,2]]", "[[1,18446744073709551615],[7,8]]", "[[-1,2]]"] {
+            assert!(serde_json::from_str::<TaskRanges>(bad).is_err(), "{bad}");
+        }
+        assert_eq!(serde_json::from_str::<TaskRanges>("[[1,3],[5,5]]").unwrap().len(), 4);
     }
 }

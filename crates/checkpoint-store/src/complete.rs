@@ -4,6 +4,7 @@ use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::read_json;
+use crate::closed::ClosedList;
 use crate::error::{Error, Result};
 use crate::job::Fingerprint;
 use crate::names::{JobId, TaskName};
@@ -20,6 +21,9 @@ pub struct CompleteFile {
     pub format: u32,
     /// The job.
     pub job: JobId,
+    /// The attempt that ended it.
+    #[serde(default)]
+    pub attempt: u64,
     /// Whether the checkpoint is being removed by the user's wish, the job done or not.
     #[serde(default)]
     pub removed: bool,
@@ -33,6 +37,14 @@ pub struct CompleteFile {
     pub fingerprint: Fingerprint,
     /// All its data files.
     pub data_files: Vec<DataFile>,
+}
+
+impl CompleteFile {
+    /// Whether this end holds for the checkpoint that it lies in. One that a former owner wrote too late does
+    /// not: an attempt that is closed has nothing to end any more, and a job cannot end another.
+    pub(crate) fn holds(&self, job: Option<&JobId>, closed: Option<&ClosedList>) -> bool {
+        job.is_none_or(|job| *job == self.job) && closed.is_none_or(|closed| closed.attempt < self.attempt)
+    }
 }
 
 /// The mark's name in the output.

@@ -1,10 +1,14 @@
 //! The end of a checkpoint: deletion in an order that can be stopped anywhere and finished later.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use checkpoint_fs::{DeleteOptions, ObjectPath, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
 
 use crate::checkpoint::{Checkpoint, read_json, to_json};
 use crate::complete::{CompleteFile, mark_path};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fence::FencedStorage;
 use crate::layout::{self, RecordName};
 use crate::lease::{AttemptState, Lease, LeaseOptions};
 use crate::recovery::delete_all;
@@ -20,12 +24,8 @@ pub(crate) async fn complete(
     let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
     match c.control.write(&path, to_json(&file)?, WriteOptions::new().mode(mode)).await? {
         WriteOutcome::Done(_) => {}
-        WriteOutcome::AlreadyExists => {
-            return Err(Error::conflict(format!(
-                "the job was completed by somebody else: url={}",
-                c.control.url_of(&path)
-            )));
-        }
+        // A former owner, or another job's, was late with it; see `CompleteFile::holds`. Ours replaces it.
+        WriteOutcome::AlreadyExists => overwrite(c, &file).await?,
         WriteOutcome::Unknown(error) => {
             if read_json::<CompleteFile>(&c.control, &path).await?.as_ref() != Some(&file) {
                 return Err(Error::new(
@@ -42,27 +42,29 @@ pub(crate) async fn complete(
 /// Removes a checkpoint whose job may not be done; the output keeps what it has.
 pub(crate) async fn remove(c: &Checkpoint, lease: &Lease, file: CompleteFile) -> Result<()> {
     // A half-deleted checkpoint of a job that is done may be there: what it says is replaced.
-    let written = c.control.write(&layout::complete()?, to_json(&file)?, WriteOptions::new()).await?;
-    written.into_result(c.url())?;
+    overwrite(c, &file).await?;
     delete_everything(c, None, lease, &file).await
 }
 
-/// Finishes a deletion that was begun and not ended. Takes an attempt of its own.
+async fn overwrite(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
+    let written = c.control.write(&layout::complete()?, to_json(file)?, WriteOptions::new()).await?;
+    written.into_result(c.control.url())?;
+    Ok(())
+}
+
+/// Finishes a deletion that was begun and not ended. Takes an attempt of its own, above `floor`.
 ///
 /// # Errors
-/// `Conflict` while whoever began it is still at it; `Storage`.
-pub(crate) async fn finish_deletion(c: &Checkpoint, output: Option<&StorageRef>, options: &LeaseOptions) -> Result<()> {
-    let lease = Lease::acquire(c, options.clone()).await?;
-    let fenced = c.fenced(&lease);
-    let Some(file) = read_json::<CompleteFile>(&fenced.control, &layout::complete()?).await? else {
-        // Whoever held the lease before us ended the deletion meanwhile; our attempt's file is all there is.
-        lease.stop_renewing().await;
-        fenced.control.delete(&layout::attempt(lease.attempt())?, DeleteOptions::new()).await?;
-        return Ok(());
-    };
-    let output: Option<StorageRef> = output
-        .map(|o| -> StorageRef { std::sync::Arc::new(crate::fence::FencedStorage::new(o.clone(), lease.guard())) });
-    match delete_everything(&fenced, output.as_ref(), &lease, &file).await {
+/// `Conflict` while whoever began it is still at it, or when the output is not the one that it belongs to;
+/// `Storage`.
+pub(crate) async fn finish_deletion(
+    c: &Checkpoint,
+    output: Option<&StorageRef>,
+    options: &LeaseOptions,
+    floor: u64,
+) -> Result<()> {
+    let lease = Lease::acquire(c, options.clone(), floor).await?;
+    match finish_under(&lease, &c.fenced(&lease), output).await {
         Ok(()) => Ok(()),
         Err(error) => {
             let _ = lease.end(AttemptState::Failed).await;
@@ -71,8 +73,40 @@ pub(crate) async fn finish_deletion(c: &Checkpoint, output: Option<&StorageRef>,
     }
 }
 
+async fn finish_under(lease: &Lease, fenced: &Checkpoint, output: Option<&StorageRef>) -> Result<()> {
+    // Whoever held the lease before us may have ended the deletion, and another job may have begun.
+    let snapshot = fenced.snapshot().await?;
+    let Some(file) = snapshot.complete else {
+        return give_back(fenced, lease, snapshot.job.is_some()).await;
+    };
+    if let Some(output) = output.filter(|o| !file.removed && o.url() != file.fingerprint.output) {
+        return Err(Error::conflict(format!(
+            "the job is done and its checkpoint half deleted; its mark belongs into its own output: given={} \
+             recorded={} url={}",
+            output.url(),
+            file.fingerprint.output,
+            fenced.url()
+        ))
+        .with_hint("give the output that the job was run with, or remove the checkpoint with `ckpt rm`"));
+    }
+    let output = output.map(|o| -> StorageRef { Arc::new(FencedStorage::new(o.clone(), lease.guard())) });
+    delete_everything(fenced, output.as_ref(), lease, &file).await
+}
+
+/// Ends an attempt that found nothing to do: beside a job it is marked as ended, without one nothing of it
+/// is left behind.
+pub(crate) async fn give_back(c: &Checkpoint, lease: &Lease, job: bool) -> Result<()> {
+    if job {
+        return lease.end(AttemptState::Maintained).await;
+    }
+    lease.stop_renewing().await;
+    c.control.delete(&layout::attempt(lease.attempt())?, DeleteOptions::new()).await?;
+    remove_empty_dirs(c).await;
+    Ok(())
+}
+
 /// Deletes the checkpoint: the mark in the output first, then records, then `_meta`, `complete` last. Every
-/// step can be done again.
+/// step can be done again. Records that the job does not know stay, unless all is to be removed.
 async fn delete_everything(
     c: &Checkpoint,
     output: Option<&StorageRef>,
@@ -88,16 +122,9 @@ async fn delete_everything(
             ))
             .with_hint("run the job once more, or `ckpt recover` with --output"));
         };
-        let written = output.write(&mark_path(&file.job)?, to_json(file)?, WriteOptions::new()).await?;
-        written.into_result(output.url())?;
+        leave_mark(output, file).await?;
     }
-    let mut records = Vec::new();
-    for (path, _) in c.storage.list_files(&ObjectPath::root(), false).await? {
-        if RecordName::parse(path.name()).is_some() {
-            records.push(path);
-        }
-    }
-    delete_all(&c.storage, records).await?;
+    delete_records(c, file).await?;
 
     let complete = layout::complete()?;
     let own = layout::attempt(lease.attempt())?;
@@ -118,15 +145,46 @@ async fn delete_everything(
     Ok(())
 }
 
+/// Writes the mark, unless a later attempt of the job has left its own there.
+async fn leave_mark(output: &StorageRef, file: &CompleteFile) -> Result<()> {
+    let path = mark_path(&file.job)?;
+    let found: Option<CompleteFile> = read_json(output, &path).await?;
+    if found.is_some_and(|found| found.attempt >= file.attempt) {
+        return Ok(());
+    }
+    let written = output.write(&path, to_json(file)?, WriteOptions::new()).await?;
+    written.into_result(output.url())?;
+    Ok(())
+}
+
+/// Deletes the records of the job, and those of Ray that it closed. What is of others stays.
+async fn delete_records(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
+    let snapshot = c.snapshot().await?;
+    let known: BTreeSet<&String> = snapshot.closed.records.union(&snapshot.closed.void).collect();
+    let mut records = Vec::new();
+    for (path, _) in c.storage.list_files(&ObjectPath::root(), false).await? {
+        let ours = match RecordName::parse(path.name()) {
+            None => false,
+            Some(_) if file.removed => true,
+            Some(RecordName::Own(task)) => task.job == file.job,
+            Some(RecordName::Foreign(stem) | RecordName::RayPending(stem)) => known.contains(&stem),
+        };
+        if ours {
+            records.push(path);
+        }
+    }
+    delete_all(&c.storage, records).await
+}
+
 /// Leaves no empty directories behind where directories exist.
 async fn remove_empty_dirs(c: &Checkpoint) {
-    if !c.storage.capabilities().directories {
-        return;
-    }
     let names = ["_meta/pending", "_meta/attempts", "_meta/closed", "_meta/fingerprints", "_meta/damaged", "_meta", ""];
     for name in names {
         let Ok(path) = ObjectPath::parse(name) else { continue };
         for storage in [&c.storage, &c.control] {
+            if !storage.capabilities().directories {
+                continue;
+            }
             if let Err(error) = storage.delete(&path, DeleteOptions::new()).await {
                 tracing::debug!(%error, "a directory of the checkpoint stays");
             }

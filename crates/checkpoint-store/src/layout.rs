@@ -74,6 +74,13 @@ pub(crate) fn damaged(name: &str) -> Result<ObjectPath> {
     fixed(format!("{META}/damaged/{name}"))
 }
 
+/// The number that a file's name is, before its ending; `None` for what we would not have written so.
+pub(crate) fn number(name: &str, ending: &str) -> Option<u64> {
+    let text = name.strip_suffix(ending)?;
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
 /// What a file directly in the checkpoint directory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RecordName {
@@ -113,6 +120,15 @@ mod tests {
         assert!(matches!(RecordName::parse("abcdefghijklmnop-1-000001.parquet"), Some(RecordName::Own(_))));
         for other in ["_SUCCESS", ".x.parquet", "_x.parquet", "x.crc", ".parquet", "notes.txt"] {
             assert_eq!(RecordName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_number_has_one_spelling() {
+        assert_eq!(number("12.json", ".json"), Some(12));
+        assert_eq!(number("0", ""), Some(0));
+        for other in ["012.json", "+12.json", "12", ".json", "12.json.json", "x.json"] {
+            assert_eq!(number(other, ".json"), None, "{other}");
         }
     }
 }

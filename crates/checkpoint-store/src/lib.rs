@@ -2,6 +2,7 @@
 
 mod apart;
 mod attempt;
+mod begin;
 mod checkpoint;
 mod closed;
 mod complete;
@@ -13,17 +14,20 @@ mod id;
 mod job;
 mod layout;
 mod lease;
+mod listing;
 mod names;
 mod ops;
 mod preview;
 mod record;
 mod recovery;
 mod runtime;
+mod snapshot;
 mod task;
 
 pub use apart::overlap;
-pub use attempt::{Attempt, Begin, BeginOptions, TaskPlan};
-pub use checkpoint::{Checkpoint, Snapshot};
+pub use attempt::{Attempt, TaskPlan};
+pub use begin::{Begin, BeginOptions};
+pub use checkpoint::Checkpoint;
 pub use closed::{ClosedList, TaskRanges};
 pub use complete::CompleteFile;
 pub use data::{DataReader, ParquetIds};
@@ -41,4 +45,5 @@ pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};
 pub use recovery::RecoveryReport;
 pub use runtime::{Liveness, ProcessIdentity, Runtime, RuntimeRef, SystemRuntime, TaskHandle};
+pub use snapshot::Snapshot;
 pub use task::{CommitOutcome, PreparedTask};

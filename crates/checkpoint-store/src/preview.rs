@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use checkpoint_fs::StorageRef;
 
-use crate::attempt::{BeginOptions, compare, judge_output, may_count};
+use crate::begin::{BeginOptions, compare, judge_output};
 use crate::checkpoint::Checkpoint;
 use crate::complete::Found;
 use crate::data::DataReader;
@@ -56,7 +56,8 @@ pub async fn preview(
             recovery: RecoveryReport::default(),
         });
     }
-    compare(&snapshot, fingerprint, options.allow_changed_read, may_count(&snapshot), checkpoint.url())?;
+    snapshot.refuse_headless(checkpoint.url())?;
+    compare(&snapshot, fingerprint, options.allow_changed_read, checkpoint.url())?;
     let (plan, recovery, _) = foresee(checkpoint, &snapshot, output, reader, Damage::Refuse).await?;
     Ok(Preview { already_complete: None, ids: Arc::new(plan.ids), recovery })
 }

@@ -125,22 +125,57 @@ pub(crate) fn encode(id_column: &str, ids: &IdColumn, facts: &RecordFacts) -> Re
     Ok(buffer.into())
 }
 
-/// What is wrong with a damaged record, in a few words; the caller names the file.
-pub(crate) type Damage = String;
+/// What is wrong with a record, in a few words; the caller names the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// It cannot be what was written.
+    Broken(String),
+    /// A newer program wrote it. It is whole, and nobody may set it aside.
+    Newer(String),
+}
+
+impl Damage {
+    /// An error for what no repair may touch.
+    pub(crate) fn refuse_newer(&self, url: &str) -> Result<()> {
+        match self {
+            Self::Broken(_) => Ok(()),
+            Self::Newer(what) => Err(Error::bad_data(format!("a record cannot be read: {what}: record={url}"))
+                .with_hint("use the version of ckpt that wrote it, or a newer one")),
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Broken(what) | Self::Newer(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<String> for Damage {
+    fn from(what: String) -> Self {
+        Self::Broken(what)
+    }
+}
 
 /// Decodes a record and checks that its one column is the ID column (any one column, when none is named).
 pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
     if bytes.is_empty() {
-        return Err("it has zero bytes".into());
+        return Err("it has zero bytes".to_owned().into());
     }
-    let not_parquet = |e: parquet::errors::ParquetError| format!("it is not a readable Parquet file ({e})");
+    let not_parquet =
+        |e: parquet::errors::ParquetError| Damage::from(format!("it is not a readable Parquet file ({e})"));
     let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(not_parquet)?;
     let facts = facts_of(&metadata)?;
     let names: Vec<&str> = metadata.schema().fields().iter().map(|f| f.name().as_str()).collect();
     let column = match (names.as_slice(), id_column) {
         ([one], None) => (*one).to_owned(),
         ([one], Some(wanted)) if *one == wanted => wanted.to_owned(),
-        (_, wanted) => return Err(format!("its columns are {names:?} and not [{:?}]", wanted.unwrap_or("<the ID>"))),
+        (_, wanted) => {
+            let wanted = wanted.unwrap_or("<the ID>");
+            return Err(format!("its columns are {names:?} and not [{wanted:?}]").into());
+        }
     };
     let rows = metadata.metadata().file_metadata().num_rows();
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
@@ -149,7 +184,9 @@ pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Resu
         .map_err(not_parquet)?;
     let mut arrays = Vec::new();
     for batch in reader {
-        arrays.push(batch.map_err(|e| format!("it is not a readable Parquet file ({e})"))?.column(0).clone());
+        arrays.push(
+            batch.map_err(|e| Damage::from(format!("it is not a readable Parquet file ({e})")))?.column(0).clone(),
+        );
     }
     let ids = match arrays.as_slice() {
         [] => None,
@@ -163,7 +200,7 @@ pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Resu
     let ids = ids.transpose().map_err(|problem| problem.to_string())?;
     let count = ids.as_ref().map_or(0, IdColumn::len) as u64;
     if let Some(facts) = facts.as_ref().filter(|f| f.input_rows != count) {
-        return Err(format!("it holds {count} IDs and says {}", facts.input_rows));
+        return Err(format!("it holds {count} IDs and says {}", facts.input_rows).into());
     }
     Ok(Record { facts, id_column: column, ids })
 }
@@ -179,9 +216,10 @@ fn facts_of(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<Record
     }
     let version: Version = serde_json::from_str(json).map_err(|e| format!("its facts are damaged ({e})"))?;
     if version.format > FORMAT {
-        return Err(format!("its format is {}, newer than this program reads ({FORMAT})", version.format));
+        let newer = format!("its format is {}, newer than this program reads ({FORMAT})", version.format);
+        return Err(Damage::Newer(newer));
     }
-    serde_json::from_str(json).map(Some).map_err(|e| format!("its facts are damaged ({e})"))
+    serde_json::from_str(json).map(Some).map_err(|e| format!("its facts are damaged ({e})").into())
 }
 
 #[cfg(test)]
@@ -223,7 +261,7 @@ mod tests {
     #[test]
     fn damage_is_said_in_words() {
         let good = encode("uid", &column(StringArray::from(vec!["a"])), &facts(1)).unwrap();
-        let damage = |bytes: Bytes, column: &str| decode(bytes, Some(column)).unwrap_err();
+        let damage = |bytes: Bytes, column: &str| decode(bytes, Some(column)).unwrap_err().to_string();
         assert!(damage(Bytes::new(), "uid").contains("zero bytes"));
         assert!(damage(good.slice(..good.len() / 2), "uid").contains("not a readable Parquet"));
         assert!(damage(good, "id").contains("uid"));
@@ -231,7 +269,9 @@ mod tests {
         assert!(damage(lying, "uid").contains("holds 1 IDs and says 2"));
         let newer = RecordFacts { format: FORMAT + 1, ..facts(1) };
         let newer = encode("uid", &column(StringArray::from(vec!["a"])), &newer).unwrap();
-        assert!(damage(newer, "uid").contains("newer"));
+        let newer = decode(newer, Some("uid")).unwrap_err();
+        assert!(matches!(newer, Damage::Newer(_)), "{newer}");
+        assert!(newer.refuse_newer("x").is_err());
     }
 
     #[test]

@@ -148,7 +148,24 @@ impl Runtime for SystemRuntime {
         if boot_id().as_ref() != Some(boot) || pid_namespace().as_ref() != Some(namespace) {
             return Liveness::Unknown;
         }
-        if start_ticks(other.pid) == Some(started) { Liveness::Alive } else { Liveness::Gone }
+        match start_ticks(other.pid) {
+            Some(ticks) if ticks == started => Liveness::Alive,
+            Some(_) => Liveness::Gone,
+            None => without_stat(other.pid),
+        }
+    }
+}
+
+/// A process whose state cannot be read: it is gone, or hidden from this user (`hidepid`).
+fn without_stat(pid: u32) -> Liveness {
+    if std::fs::read(format!("/proc/{pid}/stat")).is_ok() {
+        // Dead and not yet collected by its parent.
+        return Liveness::Gone;
+    }
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    match pid.map(rustix::process::test_kill_process) {
+        Some(Err(rustix::io::Errno::SRCH)) => Liveness::Gone,
+        _ => Liveness::Unknown,
     }
 }
 
@@ -196,5 +213,6 @@ mod tests {
         }
         assert_eq!(SystemRuntime.liveness(&identity), Liveness::Gone, "a zombie counts as gone");
         child.wait().expect("reaped");
+        assert_eq!(SystemRuntime.liveness(&identity), Liveness::Gone);
     }
 }

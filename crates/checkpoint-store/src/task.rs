@@ -55,9 +55,7 @@ impl PreparedTask {
             let outcome = match storage.rename(&self.pending, &self.committed, options).await {
                 Ok(outcome) => outcome,
                 Err(error) if error.kind() == checkpoint_fs::ErrorKind::Conflict => return Err(error.into()),
-                Err(error) if error.is_not_found() => {
-                    return Ok((self.read_back(storage, Error::from(error)).await, false));
-                }
+                Err(error) if error.is_not_found() => return Ok((self.pending_gone(storage, error).await, false)),
                 Err(error) => return Ok((self.read_back(storage, Error::from(error)).await, true)),
             };
             return self.settle(storage, outcome).await.map(|o| {
@@ -86,22 +84,40 @@ impl PreparedTask {
         })
     }
 
+    /// The pending record was not there to be renamed, so nothing is in flight: either an earlier try of this
+    /// commit published it, or the next owner swept it away.
+    async fn pending_gone(&self, storage: &StorageRef, error: checkpoint_fs::Error) -> CommitOutcome {
+        match storage.read_optional(&self.committed, ReadOptions::new()).await {
+            Ok(None) => CommitOutcome::Conflict(
+                Error::conflict(format!(
+                    "the pending record of task {} was taken away: url={}",
+                    self.facts.task,
+                    storage.url_of(&self.pending)
+                ))
+                .with_hint("nothing was deleted; another job used this checkpoint at the same time"),
+            ),
+            _ => self.read_back(storage, error.into()).await,
+        }
+    }
+
+    /// The error for a commit of which nobody knows whether it counts.
+    pub(crate) fn doubtful(&self, why: &dyn std::fmt::Display) -> Error {
+        Error::new(
+            ErrorKind::OutcomeUnknown,
+            format!("whether task {} was committed cannot be found out: {why}", self.facts.task),
+        )
+        .with_hint("nothing was deleted; run the same command again, it finds out and goes on")
+    }
+
     /// Settles a doubtful commit by reading the record: only ours carries our token.
     async fn read_back(&self, storage: &StorageRef, doubt: Error) -> CommitOutcome {
-        let unknown = |why: String| {
-            CommitOutcome::Unknown(
-                Error::new(
-                    ErrorKind::OutcomeUnknown,
-                    format!("whether task {} was committed cannot be found out: {doubt}{why}", self.facts.task),
-                )
-                .with_hint("nothing was deleted; run the same command again, it finds out and goes on"),
-            )
-        };
         let read = match storage.read_optional(&self.committed, ReadOptions::new()).await {
             Ok(Some(read)) => read,
             // Nothing is there now. The request that was in doubt may still land.
-            Ok(None) => return unknown(String::new()),
-            Err(error) => return unknown(format!("; reading back: {error}")),
+            Ok(None) => return CommitOutcome::Unknown(self.doubtful(&doubt)),
+            Err(error) => {
+                return CommitOutcome::Unknown(self.doubtful(&format_args!("{doubt}; reading back: {error}")));
+            }
         };
         let found = record::decode(read.bytes, Some(&self.id_column)).ok().and_then(|r| r.facts);
         if found.is_some_and(|f| f.write_token == self.facts.write_token) {

@@ -53,16 +53,11 @@ pub async fn find_checkpoints(
     while let Some(entry) = entries.try_next().await? {
         let Entry::File { path, meta } = entry else { continue };
         let text = path.as_str();
-        let meta_at = text.find("_meta/").filter(|at| *at == 0 || text.as_bytes()[at - 1] == b'/');
-        let dir = match meta_at {
-            Some(0) => ObjectPath::root(),
-            Some(at) => ObjectPath::parse(&text[..at - 1])?,
-            None => {
-                loose.push((path, meta.size, meta.last_modified));
-                continue;
-            }
+        let Some((dir, below)) = split_at_meta(text) else {
+            loose.push((path, meta.size, meta.last_modified));
+            continue;
         };
-        let below = &text[meta_at.unwrap_or(0) + "_meta/".len()..];
+        let dir = ObjectPath::parse(dir)?;
         let one = seen.entry(dir).or_default();
         one.marked |= below == "job.json" || below == "complete" || below.starts_with("attempts/");
         one.objects += 1;
@@ -92,4 +87,25 @@ pub async fn find_checkpoints(
         });
     }
     Ok(found)
+}
+
+/// The checkpoint's directory and what follows `_meta/`, for a path inside a `_meta` directory.
+fn split_at_meta(path: &str) -> Option<(&str, &str)> {
+    if let Some(below) = path.strip_prefix("_meta/") {
+        return Some(("", below));
+    }
+    path.split_once("/_meta/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_only_ends_in_meta_is_none() {
+        assert_eq!(split_at_meta("_meta/job.json"), Some(("", "job.json")));
+        assert_eq!(split_at_meta("a/_meta/attempts/1.json"), Some(("a", "attempts/1.json")));
+        assert_eq!(split_at_meta("day_meta/a/_meta/job.json"), Some(("day_meta/a", "job.json")));
+        assert_eq!(split_at_meta("day_meta/a/x.parquet"), None);
+    }
 }

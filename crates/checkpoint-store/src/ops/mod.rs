@@ -1,6 +1,8 @@
 //! What people do with a checkpoint besides running a job over it.
 
+mod check_task;
 mod collect;
+mod orphans;
 mod recover;
 mod remove;
 mod status;

@@ -10,7 +10,8 @@ use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::fence::FencedStorage;
 use crate::lease::{AttemptState, Lease, LeaseOptions};
-use crate::recovery::{Damage, foresee, settle};
+use crate::recovery::{Damage, RecoveryReport, foresee, settle};
+use crate::snapshot::Snapshot;
 
 /// How to recover.
 #[derive(Debug, Clone, Default)]
@@ -53,46 +54,69 @@ pub async fn recover(
 ) -> Result<RecoverReport> {
     crate::apart::check(checkpoint.url(), output.url())?;
     let snapshot = checkpoint.existing().await?;
-    if let Some(fingerprint) = snapshot.fingerprint.as_ref().filter(|f| f.output != output.url()) {
-        return Err(Error::conflict(format!(
+    check_output(&snapshot, output)?;
+    let damage = if options.repair { Damage::Repair } else { Damage::Refuse };
+    if snapshot.complete.is_some() {
+        if !options.dry_run {
+            let floor = snapshot.highest_attempt();
+            crate::end::finish_deletion(checkpoint, Some(output), &options.lease, floor).await?;
+        }
+        return Ok(report(RecoveryReport::default(), 0, options.dry_run));
+    }
+    if options.dry_run {
+        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, output, reader, damage).await?;
+        return Ok(report(recovery, repaired.len(), true));
+    }
+    let lease = Lease::acquire(checkpoint, options.lease, snapshot.highest_attempt()).await?;
+    let recovered = Box::pin(recover_under(&checkpoint.fenced(&lease), output, &lease, reader, damage)).await;
+    if recovered.is_err() {
+        let _ = lease.end(AttemptState::Failed).await;
+    }
+    recovered
+}
+
+async fn recover_under(
+    fenced: &Checkpoint,
+    output: &StorageRef,
+    lease: &Lease,
+    reader: &dyn DataReader,
+    damage: Damage,
+) -> Result<RecoverReport> {
+    // The job may have ended since the first look, and another may have begun.
+    let snapshot = fenced.snapshot().await?;
+    check_output(&snapshot, output)?;
+    if snapshot.complete.is_some() || (snapshot.job.is_none() && snapshot.listing.is_empty()) {
+        crate::end::give_back(fenced, lease, snapshot.job.is_some()).await?;
+        return Err(Error::conflict(format!("the job ended meanwhile: url={}", fenced.url()))
+            .with_hint("there is nothing to recover any more"));
+    }
+    snapshot.refuse_headless(fenced.url())?;
+    let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
+    let settled = settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, reader, damage).await?;
+    lease.end(AttemptState::Maintained).await?;
+    Ok(report(settled.recovery, settled.repaired.len(), false))
+}
+
+fn report(recovery: RecoveryReport, repaired: usize, dry_run: bool) -> RecoverReport {
+    RecoverReport {
+        rolled_forward: recovery.rolled_forward,
+        voided: recovery.voided,
+        deleted_files: recovery.deleted_files,
+        repaired_tasks: repaired as u64,
+        dry_run,
+    }
+}
+
+/// Refuses an output that is not the job's.
+pub(super) fn check_output(snapshot: &Snapshot, output: &StorageRef) -> Result<()> {
+    let job = snapshot.fingerprint.as_ref().or(snapshot.complete.as_ref().map(|end| &end.fingerprint));
+    match job.filter(|f| f.output != output.url()) {
+        None => Ok(()),
+        Some(fingerprint) => Err(Error::conflict(format!(
             "this is not the job's output: given={} recorded={}",
             output.url(),
             fingerprint.output
         ))
-        .with_hint("give the --output that the job was run with"));
-    }
-    let damage = if options.repair { Damage::Repair } else { Damage::Refuse };
-    if options.dry_run {
-        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, output, reader, damage).await?;
-        return Ok(RecoverReport {
-            rolled_forward: recovery.rolled_forward,
-            voided: recovery.voided,
-            deleted_files: recovery.deleted_files,
-            repaired_tasks: repaired.len() as u64,
-            dry_run: true,
-        });
-    }
-    if snapshot.complete.is_some() {
-        crate::end::finish_deletion(checkpoint, Some(output), &options.lease).await?;
-        return Ok(RecoverReport { rolled_forward: 0, voided: 0, deleted_files: 0, repaired_tasks: 0, dry_run: false });
-    }
-    let lease = Lease::acquire(checkpoint, options.lease).await?;
-    let fenced: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
-    let settled = settle(&checkpoint.fenced(&lease), &fenced, lease.attempt(), reader, damage).await;
-    match settled {
-        Ok(settled) => {
-            lease.end(AttemptState::Maintained).await?;
-            Ok(RecoverReport {
-                rolled_forward: settled.recovery.rolled_forward,
-                voided: settled.recovery.voided,
-                deleted_files: settled.recovery.deleted_files,
-                repaired_tasks: settled.repaired.len() as u64,
-                dry_run: false,
-            })
-        }
-        Err(error) => {
-            let _ = lease.end(AttemptState::Failed).await;
-            Err(error)
-        }
+        .with_hint("give the --output that the job was run with")),
     }
 }

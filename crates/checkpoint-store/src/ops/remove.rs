@@ -13,12 +13,25 @@ use crate::names::JobId;
 /// # Errors
 /// `NoCheckpoint`; `Conflict` while a job is using it; `Storage`.
 pub async fn remove(checkpoint: &Checkpoint, options: LeaseOptions) -> Result<()> {
-    let snapshot = checkpoint.existing().await?;
-    if snapshot.complete.as_ref().is_some_and(|c| c.removed) {
-        return crate::end::finish_deletion(checkpoint, None, &options).await;
+    let found = checkpoint.snapshot().await?;
+    if found.is_empty() {
+        return Err(checkpoint.none_here());
     }
-    let lease = Lease::acquire(checkpoint, options).await?;
-    let fenced = checkpoint.fenced(&lease);
+    let floor = found.highest_attempt();
+    if found.complete.as_ref().is_some_and(|c| c.removed) {
+        return crate::end::finish_deletion(checkpoint, None, &options, floor).await;
+    }
+    let lease = Lease::acquire(checkpoint, options, floor).await?;
+    let removed = Box::pin(remove_under(&checkpoint.fenced(&lease), &lease)).await;
+    if removed.is_err() {
+        let _ = lease.end(AttemptState::Failed).await;
+    }
+    removed
+}
+
+/// Removes what is there now that nobody else can change it; another job may have begun since the first look.
+async fn remove_under(fenced: &Checkpoint, lease: &Lease) -> Result<()> {
+    let snapshot = fenced.snapshot().await?;
     let nobody = Fingerprint {
         id_column: String::new(),
         id_class: String::new(),
@@ -31,17 +44,14 @@ pub async fn remove(checkpoint: &Checkpoint, options: LeaseOptions) -> Result<()
     };
     let file = CompleteFile {
         format: FORMAT,
-        job: snapshot.job.map_or_else(|| JobId::random(checkpoint.runtime.as_ref()), |j| j.job),
+        job: snapshot.job.map_or_else(|| JobId::random(fenced.runtime.as_ref()), |j| j.job),
+        attempt: lease.attempt(),
         removed: true,
-        checkpoint: checkpoint.url().to_owned(),
-        finished: timestamp(&checkpoint.runtime),
+        checkpoint: fenced.url().to_owned(),
+        finished: timestamp(&fenced.runtime),
         rows: snapshot.closed.rows,
         fingerprint: snapshot.fingerprint.unwrap_or(nobody),
         data_files: Vec::new(),
     };
-    let removed = crate::end::remove(&fenced, &lease, file).await;
-    if removed.is_err() {
-        let _ = lease.end(AttemptState::Failed).await;
-    }
-    removed
+    crate::end::remove(fenced, lease, file).await
 }

@@ -6,13 +6,17 @@ use checkpoint_fs::StorageExt;
 use futures::stream::{Stream, StreamExt};
 use serde::Serialize;
 
-use crate::checkpoint::{Checkpoint, Snapshot};
-use crate::error::{Error, Result};
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
 use crate::lease::rfc3339;
 use crate::record;
 use crate::recovery::{Loaded, load_records};
+use crate::snapshot::Snapshot;
+
+/// How often a count is made before a checkpoint that keeps changing is an error.
+const TRIES: usize = 4;
 
 /// What `ckpt status` shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -46,19 +50,32 @@ pub struct Status {
     pub last_commit: Option<String>,
 }
 
-/// Counts. Reads the records of attempts that are still open, and the pending ones.
+/// Counts. Reads the records of attempts that are still open, and the pending ones. When the checkpoint changes
+/// hands meanwhile it counts again.
 ///
 /// # Errors
 /// `NoCheckpoint`, `BadData` naming a damaged record, `Storage`.
 pub async fn status(checkpoint: &Checkpoint) -> Result<Status> {
+    for _ in 1..TRIES {
+        match count(checkpoint).await {
+            Err(error) if error.kind() == ErrorKind::Storage && changed_since(&error) => {}
+            counted => return counted,
+        }
+    }
+    count(checkpoint).await
+}
+
+async fn count(checkpoint: &Checkpoint) -> Result<Status> {
     let snapshot = checkpoint.existing().await?;
     let counting = snapshot.counting();
     let listed = snapshot.closed.record_names_of(snapshot.job_id());
     let open: Vec<String> = counting.iter().filter(|n| !listed.contains(*n)).cloned().collect();
+    let end = snapshot.complete.as_ref().filter(|end| !end.removed);
+    let fingerprint = snapshot.fingerprint.as_ref().or(end.map(|end| &end.fingerprint));
     let mut status = Status {
         checkpoint: checkpoint.url().to_owned(),
-        id_column: snapshot.fingerprint.as_ref().map(|f| f.id_column.clone()),
-        id_type: snapshot.fingerprint.as_ref().map(|f| f.id_type.clone()),
+        id_column: fingerprint.map(|f| f.id_column.clone()),
+        id_type: fingerprint.map(|f| f.id_type.clone()),
         committed_rows: snapshot.closed.rows,
         committed_tasks: counting.len() as u64,
         pending_rows: 0,
@@ -70,6 +87,12 @@ pub async fn status(checkpoint: &Checkpoint) -> Result<Status> {
         bytes_per_id: None,
         last_commit: None,
     };
+    count_files(&snapshot, &mut status);
+    if let Some(end) = &snapshot.complete {
+        // The records are being deleted; what they held is said by the end, where the job came to it.
+        status.committed_rows = if end.removed { snapshot.closed.rows } else { end.rows };
+        return Ok(status);
+    }
     let mut ids = std::pin::pin!(whole_records(checkpoint, open, status.id_column.clone()));
     while let Some(record) = ids.next().await {
         let (_, column, ids) = record?;
@@ -77,7 +100,6 @@ pub async fn status(checkpoint: &Checkpoint) -> Result<Status> {
         status.id_type.get_or_insert_with(|| ids.array().data_type().to_string());
         status.id_column.get_or_insert(column);
     }
-    count_files(&snapshot, &mut status);
     count_pending(checkpoint, &snapshot, &mut status).await?;
     if status.committed_rows > 0 {
         status.bytes_per_id = Some(status.bytes as f64 / status.committed_rows as f64);
@@ -130,36 +152,78 @@ async fn count_pending(checkpoint: &Checkpoint, snapshot: &Snapshot, status: &mu
 /// All IDs that count, a record at a time, in no particular order.
 ///
 /// # Errors
-/// `NoCheckpoint`; in the stream `BadData` naming a damaged record, and `Storage`.
+/// `NoCheckpoint`, also when the job is done and its checkpoint being deleted. In the stream: `BadData` naming a
+/// record that is damaged or gone, and `Storage`, also when the checkpoint was changed while it was read.
 pub async fn committed_ids(checkpoint: &Checkpoint) -> Result<impl Stream<Item = Result<IdColumn>> + Send + use<>> {
     let snapshot = checkpoint.existing().await?;
+    if snapshot.complete.is_some() {
+        return Err(Error::new(
+            ErrorKind::NoCheckpoint,
+            format!("the job has ended and its checkpoint is being deleted: url={}", checkpoint.url()),
+        )
+        .with_hint("its IDs are those of its input; run the job or `ckpt rm` once more to finish the deletion"));
+    }
     let column = snapshot.fingerprint.as_ref().map(|f| f.id_column.clone());
     Ok(whole_records(checkpoint, snapshot.counting(), column).map(|record| record.map(|(_, _, ids)| ids)))
 }
 
-/// Loads records that must be whole; one that has gone meanwhile was merged or swept and is passed over.
+/// Loads records that must be whole and there.
 fn whole_records(
     checkpoint: &Checkpoint,
     names: Vec<String>,
     id_column: Option<String>,
 ) -> impl Stream<Item = Result<(String, String, IdColumn)>> + Send + use<> {
-    let url = checkpoint.url().to_owned();
+    let checkpoint = checkpoint.clone();
     load_records(&checkpoint.storage, names, id_column).filter_map(move |loaded| {
-        let url = url.clone();
+        let checkpoint = checkpoint.clone();
         async move {
             match loaded {
                 Ok((name, Loaded::Whole(record))) => {
                     let record = *record;
                     record.ids.map(|ids| Ok((name, record.id_column, ids)))
                 }
-                Ok((_, Loaded::Missing)) => None,
-                Ok((name, Loaded::Damaged(what))) => Some(Err(Error::bad_data(format!(
-                    "a committed record is damaged: {what}: record={url}/{name}{}",
-                    layout::RECORD
-                ))
-                .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again"))),
+                Ok((name, Loaded::Missing)) => Some(Err(gone(&checkpoint, &name).await)),
+                Ok((name, Loaded::Damaged(damage))) => {
+                    let record = format!("{}/{name}{}", checkpoint.url(), layout::RECORD);
+                    let broken = Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
+                        .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again");
+                    Some(Err(damage.refuse_newer(&record).err().unwrap_or(broken)))
+                }
                 Err(error) => Some(Err(error)),
             }
         }
     })
+}
+
+/// A record that counted and is not there: swept or deleted by an owner meanwhile, or lost.
+async fn gone(checkpoint: &Checkpoint, name: &str) -> Error {
+    let record = format!("{}/{name}{}", checkpoint.url(), layout::RECORD);
+    let counts = match checkpoint.snapshot().await {
+        Ok(now) => now.complete.is_none() && now.counting().iter().any(|n| n == name),
+        Err(error) => return error,
+    };
+    if counts {
+        Error::bad_data(format!("a committed record is gone, though it counts: record={record}"))
+            .with_hint("`ckpt recover` with --repair lets its rows be computed again")
+    } else {
+        Error::new(ErrorKind::Storage, format!("the checkpoint was changed while it was read: record={record}"))
+            .with_hint("run the same command again")
+            .with_source(Changed)
+    }
+}
+
+/// The cause of an error that is gone when everything is read again.
+#[derive(Debug)]
+struct Changed;
+
+impl std::fmt::Display for Changed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a record that counted no longer does")
+    }
+}
+
+impl std::error::Error for Changed {}
+
+fn changed_since(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<Changed>())
 }

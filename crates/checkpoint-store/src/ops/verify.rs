@@ -1,25 +1,29 @@
 //! Proving the promise: each counting task's data is there and whole, and no ID is missing or doubled.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::Field;
-use checkpoint_fs::{ObjectPath, StorageRef};
+use checkpoint_fs::StorageRef;
 use futures::stream::StreamExt;
 use serde::Serialize;
 
-use crate::checkpoint::{Checkpoint, Snapshot};
-use crate::complete::OutputView;
+use super::check_task::{Check, OneToOne};
+use super::orphans::find_orphans;
+use super::recover::check_output;
+use crate::checkpoint::Checkpoint;
+use crate::complete::{CompleteFile, OutputView};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{ExactIdSet, IdColumn, show_id};
-use crate::layout::{self, RecordName};
+use crate::id::{ExactIdSet, show_id};
+use crate::layout;
 use crate::names::{TaskName, owner};
 use crate::record::Record;
-use crate::recovery::{Loaded, Verdict, load_records, sweep_plan};
+use crate::recovery::{Loaded, load_records};
+use crate::snapshot::Snapshot;
 
+/// How often a check is begun anew before a checkpoint that keeps changing hands is an error.
+const TRIES: usize = 4;
 /// Examples kept of each finding.
-const EXAMPLES: usize = 10;
+pub(super) const EXAMPLES: usize = 10;
 
 /// What `ckpt verify` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +39,8 @@ pub struct VerifyReport {
     pub missing_ids: u64,
     /// IDs that belong to two tasks, or are in the output more often than they may be, or not at all known.
     pub duplicate_ids: u64,
-    /// Files of this job that do not count: void data and void records.
+    /// Files of a job of ours that do not count: void data, void records, and those of a job that neither this
+    /// checkpoint nor a mark knows.
     pub orphan_files: u64,
     /// Tasks that count and whose record or data is gone or damaged.
     pub lost_tasks: u64,
@@ -46,58 +51,132 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    fn note(&mut self, text: String) {
+    pub(super) fn note(&mut self, text: String) {
         if self.examples.len() < 4 * EXAMPLES {
             self.examples.push(text);
         }
     }
 }
 
-/// Checks a checkpoint against its output. Takes no lease and changes nothing; beside a live writer it sees
-/// one moment.
+/// Checks a checkpoint against its output. Takes no lease and changes nothing. Beside a live writer it checks
+/// what was committed when it began; when the job ends meanwhile it looks again.
 ///
 /// # Errors
-/// `NoCheckpoint`, `Conflict` when the output is not the job's, `Storage`. Damage is a finding, not an error.
+/// `NoCheckpoint`, `Conflict` when the output is not the job's or the checkpoint keeps changing hands, `Storage`.
+/// Damage is a finding, not an error.
 pub async fn verify(checkpoint: &Checkpoint, output: &StorageRef, reader: &dyn DataReader) -> Result<VerifyReport> {
-    let snapshot = checkpoint.existing().await?;
-    if let Some(fingerprint) = snapshot.fingerprint.as_ref().filter(|f| f.output != output.url()) {
-        return Err(Error::conflict(format!(
-            "this is not the job's output: given={} recorded={}",
-            output.url(),
-            fingerprint.output
-        ))
-        .with_hint("give the --output that the job was run with"));
+    for _ in 0..TRIES {
+        let before = checkpoint.existing().await?;
+        check_output(&before, output)?;
+        if let Some(end) = &before.complete {
+            return verify_ended(checkpoint, output, end).await;
+        }
+        if let Some(report) = Box::pin(verify_once(checkpoint, &before, output, reader)).await? {
+            return Ok(report);
+        }
     }
+    Err(Error::conflict(format!("the checkpoint keeps changing hands while it is read: url={}", checkpoint.url()))
+        .with_hint("run the same command again"))
+}
+
+/// One pass; `None` when the job ended meanwhile.
+///
+/// A task's pending record comes before its data, and the committed record after it. So the tasks are those
+/// that were committed before the output was listed, and what the output shows must be known by the records
+/// that are there after it.
+async fn verify_once(
+    checkpoint: &Checkpoint,
+    before: &Snapshot,
+    output: &StorageRef,
+    reader: &dyn DataReader,
+) -> Result<Option<VerifyReport>> {
     let view = OutputView::read(output).await?;
-    let mut report = VerifyReport::default();
-    let counting = snapshot.counting();
-    let files = files_by_task(&snapshot, &counting, &view);
+    let after = checkpoint.snapshot().await?;
+    if after.complete.is_some() || after.job_id() != before.job_id() {
+        return Ok(None);
+    }
+    let mut check = Check { report: VerifyReport::default(), lost: Vec::new(), one_to_one: OneToOne::default() };
+    let counting = before.counting();
+    let files = files_by_task(before, &counting, &view);
     let mut all = ExactIdSet::new();
-    let column = snapshot.fingerprint.as_ref().map(|f| f.id_column.clone());
+    let column = before.fingerprint.as_ref().map(|f| f.id_column.clone());
     let mut records = std::pin::pin!(load_records(&checkpoint.storage, counting.clone(), column));
     while let Some(loaded) = records.next().await {
         let (name, loaded) = loaded?;
         let record = match loaded {
             Loaded::Whole(record) => record,
-            Loaded::Damaged(what) => {
-                report.lost_tasks += 1;
-                report.note(format!("damaged record {name}: {what}"));
+            Loaded::Damaged(damage) => {
+                damage.refuse_newer(&format!("{}/{name}{}", checkpoint.url(), layout::RECORD))?;
+                check.lost.push((name.clone(), format!("damaged record {name}: {damage}")));
                 continue;
             }
             Loaded::Missing => {
-                report.lost_tasks += 1;
-                report.note(format!("missing record {name}"));
+                check.lost.push((name.clone(), format!("missing record {name}")));
                 continue;
             }
         };
-        count_ids(&mut report, &mut all, &name, &record)?;
+        count_ids(&mut check.report, &mut all, &name, &record)?;
         let empty = Vec::new();
         let on_disk = files.get(&name).unwrap_or(&empty);
-        check_task(&mut report, output, reader, &view, &name, &record, on_disk).await?;
+        check.task(output, reader, &view, &name, &record, on_disk).await?;
     }
-    find_orphans(&mut report, &snapshot, &view)?;
+    let mut report = check.report;
+    check.one_to_one.report(&mut report);
+    if !check.lost.is_empty() && !count_lost(checkpoint, before, check.lost, &mut report).await? {
+        return Ok(None);
+    }
+    find_orphans(checkpoint, output, &after, &view).await?.report(&mut report);
     report.ok =
         report.missing_ids == 0 && report.duplicate_ids == 0 && report.orphan_files == 0 && report.lost_tasks == 0;
+    Ok(Some(report))
+}
+
+/// Counts what was lost, unless it no longer counts: a repair or the end of the job fell into the check.
+async fn count_lost(
+    checkpoint: &Checkpoint,
+    before: &Snapshot,
+    lost: Vec<(String, String)>,
+    report: &mut VerifyReport,
+) -> Result<bool> {
+    let now = checkpoint.snapshot().await?;
+    if now.complete.is_some() || now.job_id() != before.job_id() {
+        return Ok(false);
+    }
+    // A record of an open attempt that is gone is in no list any more, and lost all the same.
+    let was_listed: HashSet<String> = before.closed.record_names_of(before.job_id());
+    let counts: HashSet<String> = now.counting().into_iter().collect();
+    for (name, what) in lost {
+        if counts.contains(&name) || (!was_listed.contains(&name) && now.closed.attempt == before.closed.attempt) {
+            report.lost_tasks += 1;
+            report.note(what);
+        }
+    }
+    Ok(true)
+}
+
+/// A job that has ended, whose deletion is under way: the end says what must be there.
+async fn verify_ended(checkpoint: &Checkpoint, output: &StorageRef, end: &CompleteFile) -> Result<VerifyReport> {
+    if end.removed {
+        return Err(Error::new(
+            ErrorKind::NoCheckpoint,
+            format!("the checkpoint is being removed: url={}", checkpoint.url()),
+        )
+        .with_hint("`ckpt rm` finishes it"));
+    }
+    let view = OutputView::read(output).await?;
+    let mut report = VerifyReport { committed_ids: end.rows, ..VerifyReport::default() };
+    for file in &end.data_files {
+        match view.files.get(&file.name) {
+            Some(size) if *size == file.bytes => {
+                report.output_rows += if file.name.starts_with(layout::FAILED_DIR) { 0 } else { file.rows };
+            }
+            found => {
+                report.lost_tasks += 1;
+                report.note(format!("data file {}: has {found:?} bytes and should have {}", file.name, file.bytes));
+            }
+        }
+    }
+    report.ok = report.lost_tasks == 0;
     Ok(report)
 }
 
@@ -130,164 +209,5 @@ fn count_ids(report: &mut VerifyReport, all: &mut ExactIdSet, name: &str, record
     }
     let added = all.insert(ids)?;
     report.duplicate_ids += ids.len() as u64 - added;
-    Ok(())
-}
-
-async fn check_task(
-    report: &mut VerifyReport,
-    output: &StorageRef,
-    reader: &dyn DataReader,
-    view: &OutputView,
-    name: &str,
-    record: &Record,
-    on_disk: &[String],
-) -> Result<()> {
-    let mut lost = Vec::new();
-    let (data, failed_rows, one_to_one) = match &record.facts {
-        Some(facts) => {
-            for file in &facts.data_files {
-                match view.files.get(&file.name) {
-                    None => lost.push(format!("data file {} is gone", file.name)),
-                    Some(size) if *size != file.bytes => {
-                        lost.push(format!("data file {} has {size} bytes and should have {}", file.name, file.bytes));
-                    }
-                    Some(_) => {}
-                }
-            }
-            let listed: Vec<&String> = facts.data_files.iter().map(|f| &f.name).collect();
-            for extra in on_disk.iter().filter(|f| !listed.contains(f)) {
-                report.orphan_files += 1;
-                report.note(format!("file {extra} belongs to task {name}, which does not know it"));
-            }
-            let data: Vec<String> =
-                listed.into_iter().filter(|f| !f.starts_with(layout::FAILED_DIR)).cloned().collect();
-            (data, facts.failed_rows, facts.output_rows + facts.failed_rows == facts.input_rows)
-        }
-        None => {
-            if on_disk.is_empty() && record.ids.is_some() {
-                lost.push("it has no data file".to_owned());
-            }
-            (on_disk.to_vec(), 0, true)
-        }
-    };
-    if lost.is_empty() {
-        match read_ids(output, reader, &data, &record.id_field()).await {
-            Ok(found) => compare_ids(report, name, record, &found, failed_rows, one_to_one),
-            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
-            Err(error) => lost.push(error.to_string()),
-        }
-    }
-    if let Some(first) = lost.first() {
-        report.lost_tasks += 1;
-        report.note(format!("task {name}: {first}"));
-    }
-    Ok(())
-}
-
-async fn read_ids(output: &StorageRef, reader: &dyn DataReader, files: &[String], id: &Field) -> Result<Vec<IdColumn>> {
-    let mut found = Vec::new();
-    for file in files {
-        let path = ObjectPath::parse(file.as_str())?;
-        let mut pieces = reader.ids(output, &path, id).await?;
-        while let Some(piece) = pieces.next().await {
-            let piece: ArrayRef = piece?;
-            if piece.is_empty() {
-                continue;
-            }
-            found.push(IdColumn::try_new(&piece)?.map_err(|p| Error::bad_data(format!("{p} file={file}")))?);
-        }
-    }
-    Ok(found)
-}
-
-fn compare_ids(
-    report: &mut VerifyReport,
-    task: &str,
-    record: &Record,
-    found: &[IdColumn],
-    failed_rows: u64,
-    one_to_one: bool,
-) {
-    let mut wanted: HashMap<Vec<u8>, (usize, u64)> = HashMap::new();
-    if let Some(ids) = &record.ids {
-        wanted.extend(ids.canonical_keys().enumerate().map(|(row, key)| (key, (row, 0))));
-    }
-    let class = record.ids.as_ref().map(|ids| ids.class().to_string());
-    for piece in found {
-        report.output_rows += piece.len() as u64;
-        let same_class = class.as_ref().is_none_or(|c| *c == piece.class().to_string());
-        for (row, key) in piece.canonical_keys().enumerate() {
-            match wanted.get_mut(&key).filter(|_| same_class) {
-                Some((_, times)) => {
-                    *times += 1;
-                    if one_to_one && *times > 1 {
-                        report.duplicate_ids += 1;
-                        report
-                            .note(format!("ID {} is twice in the output of task {task}", show_id(piece.array(), row)));
-                    }
-                }
-                None => {
-                    report.duplicate_ids += 1;
-                    report.note(format!(
-                        "ID {} is in the output of task {task} and not in its record",
-                        show_id(piece.array(), row)
-                    ));
-                }
-            }
-        }
-    }
-    if !one_to_one {
-        return;
-    }
-    let absent: Vec<usize> = wanted.values().filter(|(_, times)| *times == 0).map(|(row, _)| *row).collect();
-    let missing = (absent.len() as u64).saturating_sub(failed_rows);
-    report.missing_ids += missing;
-    if let (true, Some(row), Some(ids)) = (missing > 0, absent.iter().min(), &record.ids) {
-        report.note(format!("ID {} of task {task} is not in the output", show_id(ids.array(), *row)));
-    }
-}
-
-/// Void data and void records, and what an open attempt has prepared.
-fn find_orphans(report: &mut VerifyReport, snapshot: &Snapshot, view: &OutputView) -> Result<()> {
-    let verdict = Verdict { job: snapshot.job_id(), closed: &snapshot.closed, open: None };
-    let sweep = sweep_plan(&verdict, &snapshot.listing, view)?;
-    for path in sweep.data.iter() {
-        report.orphan_files += 1;
-        report.note(format!("void data file {path}"));
-    }
-    let committed: BTreeMap<String, ()> =
-        snapshot.listing.committed.iter().map(|(name, _)| (name.stem(), ())).collect();
-    // The pending twin of a record that counts is litter and no harm: not a finding.
-    for path in &sweep.records {
-        let stem = path.name().trim_end_matches(layout::RECORD).trim_end_matches(".pending");
-        if sweep.tasks.contains(stem) {
-            report.orphan_files += 1;
-            report.note(format!("void record {path}"));
-        }
-    }
-    let open: Vec<String> = snapshot
-        .listing
-        .pending
-        .iter()
-        .filter(|(task, _)| snapshot.job_id() == Some(&task.job) && task.attempt > snapshot.closed.attempt)
-        .map(|(task, _)| task.to_string())
-        .chain(
-            snapshot.listing.ray_pending.iter().map(|(s, _)| s.clone()).filter(|s| !snapshot.closed.void.contains(s)),
-        )
-        .filter(|name| !committed.contains_key(name))
-        .collect();
-    report.pending_tasks = open.len() as u64;
-    for path in view.files.keys() {
-        let file = path.rsplit('/').next().unwrap_or(path);
-        let Some(task) = TaskName::of_file(file).filter(|t| snapshot.job_id() == Some(&t.job)) else { continue };
-        let name = task.to_string();
-        let unsettled = task.attempt > snapshot.closed.attempt
-            && !open.contains(&name)
-            && !snapshot.counts_in_listing(&RecordName::Own(task));
-        if unsettled {
-            report.orphan_files += 1;
-            report.note(format!("data file {path} has no record"));
-        }
-    }
     Ok(())
 }

@@ -8,14 +8,14 @@ use crate::closed::ClosedList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
 
-/// Commits what the plan rolls forward, then closes attempt `closes` with one create-only write.
+/// Commits what the plan rolls forward, then closes the attempts before with one create-only write of `list`.
 ///
-/// Answers the list that holds: ours, or that of whoever was first; `None` when another's list differs and
-/// everything must be planned again.
+/// Answers the list that holds; `None` when another one is there and everything must be planned again by it.
+/// Only the owner of attempt `k + 1` writes `closed/<k>`, so it can only be a try of this very write.
 ///
 /// # Errors
 /// `Conflict` when the lease is lost, `OutcomeUnknown`, `Storage`.
-pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, closes: u64, by: u64) -> Result<Option<ClosedList>> {
+pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, list: ClosedList) -> Result<Option<ClosedList>> {
     for task in &plan.roll_forward {
         let path = layout::committed(&task.name)?;
         let mode = if c.storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
@@ -30,7 +30,7 @@ pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, closes: u64, by: u64) -> 
             }
         }
     }
-    let list = plan.closed_list(closes, by);
+    let closes = list.attempt;
     let path = layout::closed(closes)?;
     let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
     let doubt = match c.control.write(&path, to_json(&list)?, WriteOptions::new().mode(mode)).await? {

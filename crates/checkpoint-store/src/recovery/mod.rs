@@ -3,6 +3,7 @@
 mod close;
 mod load;
 mod plan;
+mod ray;
 mod settle;
 mod sweep;
 

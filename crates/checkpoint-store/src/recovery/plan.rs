@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::ArrayRef;
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef};
+use checkpoint_fs::{ReadOptions, StorageExt, StorageRef};
 use futures::stream::StreamExt;
 
 use super::load::{Loaded, load_records};
-use crate::checkpoint::{Checkpoint, FORMAT, Snapshot};
+use super::ray::{newcomers, plan_ray_pending};
+use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
-use crate::id::{ExactIdSet, IdColumn, IdSet};
-use crate::layout::{self, RecordName};
-use crate::names::{TaskName, owner};
+use crate::id::{ExactIdSet, IdSet};
+use crate::layout;
+use crate::names::TaskName;
 use crate::record::{self, DataFile, Record, RecordFacts};
+use crate::snapshot::Snapshot;
 
 /// A pending record whose task is proven complete, and will be committed.
 #[derive(Debug)]
@@ -57,11 +58,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether anything counts.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tasks.values().all(BTreeSet::is_empty) && self.records.is_empty()
-    }
-
     /// An error that names the first damaged record.
     pub(crate) fn refuse_damage(&self, url: &str) -> Result<()> {
         let Some((name, what)) = self.damaged.first() else { return Ok(()) };
@@ -75,7 +71,7 @@ impl Plan {
     }
 
     /// The closed list that says so.
-    pub(crate) fn closed_list(&self, attempt: u64, by: u64) -> ClosedList {
+    pub(crate) fn closed_list(&self, attempt: u64, by: u64, fingerprint: Option<u64>) -> ClosedList {
         ClosedList {
             format: FORMAT,
             attempt,
@@ -84,10 +80,11 @@ impl Plan {
             tasks: self.tasks.iter().map(|(attempt, numbers)| (*attempt, numbers.iter().copied().collect())).collect(),
             records: self.records.clone(),
             void: self.void.difference(&self.records).cloned().collect(),
+            fingerprint,
         }
     }
 
-    fn count(&mut self, name: &str, record: &Record) -> Result<Option<String>> {
+    pub(super) fn count(&mut self, name: &str, record: &Record) -> Result<Option<String>> {
         if let Some(ids) = &record.ids {
             if self.ids.class().is_some_and(|class| class != ids.class()) {
                 return Ok(Some(format!(
@@ -130,61 +127,38 @@ pub(crate) async fn plan(
     let mut plan = Plan { void: snapshot.closed.void.clone(), id_column: id_column.clone(), ..Plan::default() };
 
     let mut names = snapshot.counting();
-    // Records of others appear without an attempt: those present now are taken in with this closing.
-    for (name, _) in &snapshot.listing.committed {
-        let stem = name.stem();
-        let others = match name {
-            RecordName::Foreign(_) => true,
-            RecordName::Own(task) => snapshot.job_id() != Some(&task.job),
-            RecordName::RayPending(_) => false,
-        };
-        if others && !plan.void.contains(&stem) && !names.contains(&stem) {
-            names.push(stem);
-        }
-    }
     // A committed record that a listing does not show yet is read by the name of its pending twin.
     for (task, _) in &snapshot.listing.pending {
         let name = task.to_string();
-        if snapshot.job_id() == Some(&task.job)
-            && task.attempt > snapshot.closed.attempt
-            && !names.contains(&name)
-            && storage.stat_optional(&layout::committed(&name)?).await?.is_some()
-        {
+        let open = snapshot.job_id() == Some(&task.job) && task.attempt > snapshot.closed.attempt;
+        if open && !names.contains(&name) && is_committed(storage, &name).await? {
             names.push(name);
         }
     }
-    for (stem, _) in &snapshot.listing.ray_pending {
-        if !plan.void.contains(stem)
-            && !names.contains(stem)
-            && storage.stat_optional(&layout::committed(stem)?).await?.is_some()
-        {
-            names.push(stem.clone());
-        }
-    }
-
-    let counted: BTreeSet<String> = names.iter().cloned().collect();
-    let mut loaded = std::pin::pin!(load_records(storage, names, id_column.clone()));
-    while let Some(next) = loaded.next().await {
-        let (name, loaded) = next?;
-        let damage = match &loaded {
-            Loaded::Whole(record) => match class_problem(record, id_class.as_deref()) {
-                None => plan.count(&name, record)?,
-                problem => problem,
-            },
-            Loaded::Damaged(damage) => Some(damage.clone()),
-            Loaded::Missing => Some("it is gone, though a closed list counts it".to_owned()),
-        };
-        match damage {
-            Some(damage) => plan.damaged.push((format!("{name}{}", layout::RECORD), damage)),
-            None => plan.add(snapshot, &name),
-        }
-    }
+    let newcomers = newcomers(storage, snapshot, &names).await?;
+    let counted: BTreeSet<String> = names.iter().chain(&newcomers).cloned().collect();
+    plan.count_all(checkpoint, snapshot, names, id_class.as_deref(), Overlap::Counts).await?;
+    let overlap = if snapshot.has_closed { Overlap::Void } else { Overlap::Counts };
+    plan.count_all(checkpoint, snapshot, newcomers, id_class.as_deref(), overlap).await?;
     plan.damaged.sort();
 
     let Some((output, view, reader)) = output else { return Ok(plan) };
     plan_own_pending(&mut plan, storage, snapshot, view, &counted).await?;
     plan_ray_pending(&mut plan, storage, snapshot, (output, view, reader), &counted).await?;
     Ok(plan)
+}
+
+pub(super) async fn is_committed(storage: &StorageRef, name: &str) -> Result<bool> {
+    Ok(storage.stat_optional(&layout::committed(name)?).await?.is_some())
+}
+
+/// What a committed record is whose IDs are committed elsewhere already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overlap {
+    /// It counts all the same: it was settled, or nothing was before it. `verify` finds the doubles.
+    Counts,
+    /// It is void: a job that was closed went on, while we computed the same rows.
+    Void,
 }
 
 fn class_problem(record: &Record, wanted: Option<&str>) -> Option<String> {
@@ -194,8 +168,44 @@ fn class_problem(record: &Record, wanted: Option<&str>) -> Option<String> {
 }
 
 impl Plan {
+    /// Loads committed records and counts them; what cannot be read is kept as damaged.
+    async fn count_all(
+        &mut self,
+        checkpoint: &Checkpoint,
+        snapshot: &Snapshot,
+        names: Vec<String>,
+        id_class: Option<&str>,
+        overlap: Overlap,
+    ) -> Result<()> {
+        let mut loaded = std::pin::pin!(load_records(&checkpoint.storage, names, self.id_column.clone()));
+        while let Some(next) = loaded.next().await {
+            let (name, loaded) = next?;
+            let damage = match &loaded {
+                Loaded::Whole(record) if overlap == Overlap::Void && !is_new(self, record)? => {
+                    tracing::warn!(record = name, "a record that came late has IDs that are done already; it is void");
+                    self.void.insert(name);
+                    continue;
+                }
+                Loaded::Whole(record) => match class_problem(record, id_class) {
+                    None => self.count(&name, record)?,
+                    problem => problem,
+                },
+                Loaded::Damaged(damage) => {
+                    damage.refuse_newer(&format!("{}/{name}{}", checkpoint.url(), layout::RECORD))?;
+                    Some(damage.to_string())
+                }
+                Loaded::Missing => Some("it is gone, though it counts".to_owned()),
+            };
+            match damage {
+                Some(damage) => self.damaged.push((format!("{name}{}", layout::RECORD), damage)),
+                None => self.add(snapshot, &name),
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a name in as counting.
-    fn add(&mut self, snapshot: &Snapshot, name: &str) {
+    pub(super) fn add(&mut self, snapshot: &Snapshot, name: &str) {
         match TaskName::parse(name).filter(|task| snapshot.job_id() == Some(&task.job)) {
             Some(task) => drop(self.tasks.entry(task.attempt).or_default().insert(task.number)),
             None => drop(self.records.insert(name.to_owned())),
@@ -217,9 +227,17 @@ async fn plan_own_pending(
         if !open || counted.contains(&name) {
             continue;
         }
-        let Some(read) = storage.read_optional(&layout::pending(&name)?, ReadOptions::new()).await? else { continue };
+        let path = layout::pending(&name)?;
+        let Some(read) = storage.read_optional(&path, ReadOptions::new()).await? else { continue };
         let column = plan.id_column.clone();
-        let Ok(record) = record::decode(read.bytes.clone(), column.as_deref()) else { continue };
+        let record = match record::decode(read.bytes.clone(), column.as_deref()) {
+            Ok(record) => record,
+            // Damaged, it proves nothing.
+            Err(damage) => {
+                damage.refuse_newer(&storage.url_of(&path))?;
+                continue;
+            }
+        };
         let whole = |facts: &RecordFacts| {
             facts.task == name && facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes))
         };
@@ -232,93 +250,11 @@ async fn plan_own_pending(
     Ok(())
 }
 
-/// Ray's pending records: complete when the IDs in the task's data files are the record's, as multisets.
-async fn plan_ray_pending(
-    plan: &mut Plan,
-    storage: &StorageRef,
-    snapshot: &Snapshot,
-    (output, view, reader): (&StorageRef, &OutputView, &dyn DataReader),
-    counted: &BTreeSet<String>,
-) -> Result<()> {
-    let known: BTreeSet<&str> = counted
-        .iter()
-        .map(String::as_str)
-        .chain(snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()))
-        .chain(snapshot.closed.void.iter().map(String::as_str))
-        .collect();
-    for (stem, _) in &snapshot.listing.ray_pending {
-        if counted.contains(stem) || plan.void.contains(stem) {
-            continue;
-        }
-        let column = plan.id_column.clone();
-        let read = storage.read_optional(&layout::ray_pending(stem)?, ReadOptions::new()).await?;
-        let record = read.as_ref().and_then(|r| record::decode(r.bytes.clone(), column.as_deref()).ok());
-        let complete = match &record {
-            Some(record) if is_new(plan, record)? => {
-                let files: Vec<ObjectPath> = view
-                    .files
-                    .keys()
-                    .filter(|file| owner(file, |s| known.get(s).copied()) == Some(stem))
-                    .map(|file| ObjectPath::parse(file.as_str()))
-                    .collect::<checkpoint_fs::Result<_>>()?;
-                data_matches(output, reader, &files, record).await?
-            }
-            _ => false,
-        };
-        match (complete, record, read) {
-            (true, Some(record), Some(read)) => {
-                plan.count(stem, &record)?;
-                plan.add(snapshot, stem);
-                plan.roll_forward.push(RollForward { name: stem.clone(), bytes: read.bytes });
-            }
-            _ => drop(plan.void.insert(stem.clone())),
-        }
-    }
-    Ok(())
-}
-
 /// Whether a pending record is of the job's type and none of its IDs is committed elsewhere.
-fn is_new(plan: &Plan, record: &Record) -> Result<bool> {
+pub(super) fn is_new(plan: &Plan, record: &Record) -> Result<bool> {
     let Some(ids) = &record.ids else { return Ok(true) };
     if plan.ids.class().is_some_and(|class| class != ids.class()) {
         return Ok(false);
     }
     Ok(plan.ids.first_common(ids)?.is_none())
-}
-
-/// Whether the data files hold exactly the record's IDs. A file that cannot be read proves nothing.
-async fn data_matches(
-    output: &StorageRef,
-    reader: &dyn DataReader,
-    files: &[ObjectPath],
-    record: &Record,
-) -> Result<bool> {
-    let mut found: Vec<IdColumn> = Vec::new();
-    for file in files {
-        let mut pieces = match reader.ids(output, file, &record.id_field()).await {
-            Ok(pieces) => pieces,
-            Err(error) if error.kind() == crate::ErrorKind::Storage => return Err(error),
-            Err(_) => return Ok(false),
-        };
-        while let Some(piece) = pieces.next().await {
-            let piece: ArrayRef = match piece {
-                Ok(piece) => piece,
-                Err(error) if error.kind() == crate::ErrorKind::Storage => return Err(error),
-                Err(_) => return Ok(false),
-            };
-            match IdColumn::try_new(&piece) {
-                Ok(Ok(ids)) => found.push(ids),
-                _ => return Ok(false),
-            }
-        }
-    }
-    if found.iter().any(|piece| record.ids.as_ref().is_none_or(|ids| ids.class() != piece.class())) {
-        return Ok(false);
-    }
-    let sorted = |columns: &mut dyn Iterator<Item = &IdColumn>| {
-        let mut keys: Vec<Vec<u8>> = columns.flat_map(IdColumn::canonical_keys).collect();
-        keys.sort_unstable();
-        keys
-    };
-    Ok(sorted(&mut record.ids.iter()) == sorted(&mut found.iter()))
 }

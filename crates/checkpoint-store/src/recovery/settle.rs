@@ -6,14 +6,19 @@ use checkpoint_fs::{ReadOptions, StorageExt, StorageRef, WriteOptions};
 
 use super::close::apply;
 use super::plan::{Plan, plan};
+use super::ray::without_data;
 use super::sweep::{Sweep, Verdict, sweep_plan};
-use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::layout;
 use crate::names::TaskName;
+use crate::snapshot::Snapshot;
+
+/// How often a plan is made anew because another closed list is there.
+const TRIES: usize = 8;
 
 /// What to do about committed records that cannot be read, and tasks whose data is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,7 @@ pub(crate) struct Settled {
 }
 
 /// Decides what counts of everything before `attempt`, writes it down, and deletes what does not.
+/// `fingerprint` is the attempt that recorded the fingerprint which held until now.
 ///
 /// # Errors
 /// `BadData` for a damaged committed record unless it is to be repaired; `Conflict` when the lease is lost;
@@ -54,10 +60,11 @@ pub(crate) async fn settle(
     checkpoint: &Checkpoint,
     output: &StorageRef,
     attempt: u64,
+    fingerprint: Option<u64>,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<Settled> {
-    for _ in 0..8 {
+    for _ in 0..TRIES {
         let snapshot = checkpoint.snapshot().await?;
         let view = OutputView::read(output).await?;
         let mut plan = plan(checkpoint, &snapshot, Some((output, &view, reader))).await?;
@@ -66,12 +73,13 @@ pub(crate) async fn settle(
                 plan.refuse_damage(checkpoint.url())?;
                 BTreeSet::new()
             }
-            Damage::Repair => repair(&mut plan, &snapshot, &view),
+            Damage::Repair => repair(&checkpoint.storage, &mut plan, &snapshot, output, &view, reader).await?,
         };
-        let Some(closed) = apply(checkpoint, &plan, attempt - 1, attempt).await? else { continue };
         if damage == Damage::Repair {
             set_aside(checkpoint, &plan).await?;
         }
+        let list = plan.closed_list(attempt - 1, attempt, fingerprint);
+        let Some(closed) = apply(checkpoint, &plan, list).await? else { continue };
         let listing = checkpoint.listing().await?;
         let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
         let sweep = sweep_plan(&verdict, &listing, &view)?;
@@ -97,9 +105,9 @@ pub(crate) async fn foresee(
             plan.refuse_damage(checkpoint.url())?;
             BTreeSet::new()
         }
-        Damage::Repair => repair(&mut plan, snapshot, &view),
+        Damage::Repair => repair(&checkpoint.storage, &mut plan, snapshot, output, &view, reader).await?,
     };
-    let closed = plan.closed_list(snapshot.last_attempt(), snapshot.last_attempt() + 1);
+    let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, None);
     let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
     let sweep = sweep_plan(&verdict, &snapshot.listing, &view)?;
     let recovery = report(&plan, &sweep);
@@ -115,7 +123,14 @@ fn report(plan: &Plan, sweep: &Sweep) -> RecoveryReport {
 }
 
 /// Takes out of the plan what cannot be kept: tasks with a damaged record, and tasks whose data is gone.
-fn repair(plan: &mut Plan, snapshot: &Snapshot, view: &OutputView) -> BTreeSet<String> {
+async fn repair(
+    storage: &StorageRef,
+    plan: &mut Plan,
+    snapshot: &Snapshot,
+    output: &StorageRef,
+    view: &OutputView,
+    reader: &dyn DataReader,
+) -> Result<BTreeSet<String>> {
     let mut gone: BTreeSet<String> =
         plan.damaged.iter().map(|(file, _)| file.strip_suffix(layout::RECORD).unwrap_or(file).to_owned()).collect();
     for file in &plan.data_files {
@@ -124,6 +139,7 @@ fn repair(plan: &mut Plan, snapshot: &Snapshot, view: &OutputView) -> BTreeSet<S
             gone.extend(TaskName::of_file(name).map(|task| task.to_string()));
         }
     }
+    gone.extend(without_data(storage, plan, output, view, reader).await?);
     for name in &gone {
         match TaskName::parse(name).filter(|task| snapshot.job_id() == Some(&task.job)) {
             Some(task) => drop(plan.tasks.entry(task.attempt).or_default().remove(&task.number)),
@@ -135,7 +151,7 @@ fn repair(plan: &mut Plan, snapshot: &Snapshot, view: &OutputView) -> BTreeSet<S
         plan.roll_forward.retain(|task| task.name != *name);
         plan.rows = plan.rows.saturating_sub(plan.rows_of.get(name).copied().unwrap_or(0));
     }
-    gone
+    Ok(gone)
 }
 
 /// Keeps a copy of each damaged record where nothing reads it; the sweep deletes the record itself.

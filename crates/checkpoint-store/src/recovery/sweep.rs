@@ -1,14 +1,14 @@
 //! Sweeping: deleting what is void, and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use checkpoint_fs::{DeleteOptions, ObjectPath, StorageRef};
 
-use crate::checkpoint::Listing;
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, RecordName};
+use crate::listing::Listing;
 use crate::names::{JobId, TaskName, owner};
 
 /// What is void, file by file.
@@ -88,13 +88,14 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
             }
         }
     }
-    let foreign: BTreeMap<&str, bool> = verdict
-        .closed
-        .records
-        .iter()
-        .map(|s| (s.as_str(), true))
-        .chain(verdict.closed.void.iter().map(|s| (s.as_str(), false)))
-        .collect();
+    // A name that nothing is decided of owns its files too, so that no shorter void name claims them.
+    let undecided = listing.committed.iter().filter_map(|(name, _)| match name {
+        RecordName::Foreign(stem) => Some(stem),
+        _ => None,
+    });
+    let undecided = undecided.chain(listing.ray_pending.iter().map(|(stem, _)| stem));
+    let mut known: BTreeSet<&str> = undecided.map(String::as_str).collect();
+    known.extend(verdict.closed.records.iter().chain(&verdict.closed.void).map(String::as_str));
     for path in output.files.keys() {
         let file = path.rsplit('/').next().unwrap_or(path);
         if let Some(task) = TaskName::of_file(file) {
@@ -102,8 +103,8 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
                 void(&mut sweep, task.to_string());
                 sweep.data.insert(ObjectPath::parse(path.as_str())?);
             }
-        } else if let Some(stem) = owner(file, |s| foreign.get_key_value(s).map(|(k, _)| *k))
-            && foreign.get(stem) == Some(&false)
+        } else if let Some(stem) = owner(file, |s| known.get(s).copied())
+            && verdict.foreign(stem) == Some(false)
         {
             void(&mut sweep, stem.to_owned());
             sweep.data.insert(ObjectPath::parse(path.as_str())?);
@@ -164,10 +165,12 @@ mod tests {
             "x_100000-0.parquet",
             "x_1000000-0.parquet",
             "x_1000001-0.parquet",
+            "x_100000-late-0.parquet",
             "notes.txt",
         ]);
         let mut listing = Listing::default();
         listing.ray_pending.push(("x_1000000".into(), ObjectMeta::new(1)));
+        listing.committed.push((RecordName::Foreign("x_100000-late".into()), ObjectMeta::new(1)));
         let verdict = Verdict { job: Some(&job), closed: &closed, open: None };
         let sweep = sweep_plan(&verdict, &listing, &output).unwrap();
         let data: Vec<&str> = sweep.data.iter().map(ObjectPath::as_str).collect();

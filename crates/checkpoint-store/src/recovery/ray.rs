@@ -1,0 +1,163 @@
+//! What Ray left: records without an attempt in their names, and pending records whose data must be read.
+
+use std::collections::{BTreeSet, HashSet};
+
+use arrow::array::ArrayRef;
+use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef};
+use futures::stream::StreamExt;
+
+use super::load::{Loaded, load_records};
+use super::plan::{Plan, RollForward, is_committed, is_new};
+use crate::complete::OutputView;
+use crate::data::DataReader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::IdColumn;
+use crate::layout::{self, RecordName};
+use crate::names::owner;
+use crate::record::{self, Record};
+use crate::snapshot::Snapshot;
+
+/// Records of others that no closed list knows. They have no attempt in their names: those present now are
+/// taken in with this closing.
+pub(super) async fn newcomers(storage: &StorageRef, snapshot: &Snapshot, known: &[String]) -> Result<Vec<String>> {
+    let known: HashSet<&str> = known.iter().map(String::as_str).collect();
+    let is_new = |stem: &str| !known.contains(stem) && !snapshot.closed.void.contains(stem);
+    let mut names = BTreeSet::new();
+    for (name, _) in &snapshot.listing.committed {
+        if let RecordName::Foreign(stem) = name
+            && is_new(stem)
+        {
+            names.insert(stem.clone());
+        }
+    }
+    for (stem, _) in &snapshot.listing.ray_pending {
+        if is_new(stem) && !names.contains(stem) && is_committed(storage, stem).await? {
+            names.insert(stem.clone());
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// Ray's pending records: complete when the IDs in the task's data files are the record's, as multisets.
+pub(super) async fn plan_ray_pending(
+    plan: &mut Plan,
+    storage: &StorageRef,
+    snapshot: &Snapshot,
+    (output, view, reader): (&StorageRef, &OutputView, &dyn DataReader),
+    counted: &BTreeSet<String>,
+) -> Result<()> {
+    let known: BTreeSet<&str> = counted
+        .iter()
+        .map(String::as_str)
+        .chain(snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()))
+        .chain(snapshot.closed.void.iter().map(String::as_str))
+        .collect();
+    for (stem, _) in &snapshot.listing.ray_pending {
+        if counted.contains(stem) || plan.void.contains(stem) {
+            continue;
+        }
+        let column = plan.id_column.clone();
+        let read = storage.read_optional(&layout::ray_pending(stem)?, ReadOptions::new()).await?;
+        let record = read.as_ref().and_then(|r| record::decode(r.bytes.clone(), column.as_deref()).ok());
+        let complete = match &record {
+            Some(record) if is_new(plan, record)? => {
+                let files = files_of(view, &known, stem)?;
+                read_back(output, reader, &files, record).await? == Data::Equal
+            }
+            _ => false,
+        };
+        match (complete, record, read) {
+            (true, Some(record), Some(read)) => {
+                plan.count(stem, &record)?;
+                plan.add(snapshot, stem);
+                plan.roll_forward.push(RollForward { name: stem.clone(), bytes: read.bytes });
+            }
+            _ => drop(plan.void.insert(stem.clone())),
+        }
+    }
+    Ok(())
+}
+
+/// The data files of a task of Ray's, told from those of every other task that is known.
+fn files_of(view: &OutputView, known: &BTreeSet<&str>, stem: &str) -> Result<Vec<ObjectPath>> {
+    let owned = view.files.keys().filter(|file| owner(file, |s| known.get(s).copied()) == Some(stem));
+    Ok(owned.map(|file| ObjectPath::parse(file.as_str())).collect::<checkpoint_fs::Result<_>>()?)
+}
+
+/// Records of others that count and whose data is gone, damaged, or not what they say; for a repair. Data in a
+/// format that the reader does not know is left alone.
+pub(super) async fn without_data(
+    checkpoint: &StorageRef,
+    plan: &Plan,
+    output: &StorageRef,
+    view: &OutputView,
+    reader: &dyn DataReader,
+) -> Result<Vec<String>> {
+    let known: BTreeSet<&str> = plan.records.iter().chain(&plan.void).map(String::as_str).collect();
+    let names: Vec<String> = plan.records.iter().cloned().collect();
+    let mut gone = Vec::new();
+    let mut records = std::pin::pin!(load_records(checkpoint, names, plan.id_column.clone()));
+    while let Some(next) = records.next().await {
+        let (name, Loaded::Whole(record)) = next? else { continue };
+        let files = files_of(view, &known, &name)?;
+        let whole = match read_back(output, reader, &files, &record).await? {
+            Data::Equal => true,
+            Data::Different => false,
+            Data::Unreadable => !files.iter().all(|file| file.name().ends_with(layout::RECORD)),
+        };
+        if !whole {
+            gone.push(name);
+        }
+    }
+    Ok(gone)
+}
+
+/// What the data files of a task hold, against its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// Exactly the record's IDs.
+    Equal,
+    /// Other IDs, or fewer, or more.
+    Different,
+    /// They cannot be read, and prove nothing.
+    Unreadable,
+}
+
+async fn read_back(
+    output: &StorageRef,
+    reader: &dyn DataReader,
+    files: &[ObjectPath],
+    record: &Record,
+) -> Result<Data> {
+    let mut found: Vec<IdColumn> = Vec::new();
+    for file in files {
+        let mut pieces = match reader.ids(output, file, &record.id_field()).await {
+            Ok(pieces) => pieces,
+            Err(error) => return unreadable(error),
+        };
+        while let Some(piece) = pieces.next().await {
+            let piece: ArrayRef = match piece {
+                Ok(piece) => piece,
+                Err(error) => return unreadable(error),
+            };
+            match IdColumn::try_new(&piece) {
+                Ok(Ok(ids)) => found.push(ids),
+                _ => return Ok(Data::Different),
+            }
+        }
+    }
+    if found.iter().any(|piece| record.ids.as_ref().is_none_or(|ids| ids.class() != piece.class())) {
+        return Ok(Data::Different);
+    }
+    let sorted = |columns: &mut dyn Iterator<Item = &IdColumn>| {
+        let mut keys: Vec<Vec<u8>> = columns.flat_map(IdColumn::canonical_keys).collect();
+        keys.sort_unstable();
+        keys
+    };
+    let equal = sorted(&mut record.ids.iter()) == sorted(&mut found.iter());
+    Ok(if equal { Data::Equal } else { Data::Different })
+}
+
+fn unreadable(error: Error) -> Result<Data> {
+    if error.kind() == ErrorKind::Storage { Err(error) } else { Ok(Data::Unreadable) }
+}
