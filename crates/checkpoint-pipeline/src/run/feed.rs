@@ -256,7 +256,8 @@ impl OpenFile {
                     ids.class(),
                     self.rows.id_class,
                     self.file.location
-                )));
+                ))
+                .with_hint("a text never equals a number: make the files agree, or run them as two jobs"));
             }
             Err(IdProblem::Null { row }) => ("null", row),
             Err(IdProblem::Empty { row }) => ("empty", row),

@@ -7,6 +7,7 @@ mod item;
 mod prepare;
 mod probe;
 mod repeats;
+mod same_ids;
 mod settings;
 mod task;
 mod worker;

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use checkpoint_store::{Attempt, RuntimeRef};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare::Prepared;
+use super::same_ids;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::output::{EncodeOptions, schema_drift};
@@ -61,6 +63,14 @@ impl Shared {
     /// The schema of the output so far, from this attempt or earlier ones.
     pub(super) fn output_schema(&self) -> Option<SchemaRef> {
         self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The batch with its IDs in the type that the output has for them, where they are the same IDs.
+    pub(super) fn with_known_id_type(&self, output: &RecordBatch) -> RecordBatch {
+        match self.output_schema() {
+            Some(schema) => same_ids::in_type_of(&schema, &self.id_column, output),
+            None => output.clone(),
+        }
     }
 
     /// Settles the schema with the first batch, and holds every later one to it.

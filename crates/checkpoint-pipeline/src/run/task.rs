@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::concat;
 use checkpoint_fs::{ObjectPath, StorageExt, WriteOptions, WriteOutcome};
 use checkpoint_store::{CommitOutcome, DataFile, ExactIdSet, FAILED_DIR, IdProblem, TaskName, TaskPlan, show_id};
 
 use super::failing::{self, Applied};
 use super::item::{Item, Places};
+use super::same_ids;
 use super::settings::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
@@ -136,12 +136,13 @@ impl OpenTask {
     }
 
     fn encode(&mut self, shared: &Shared, name: &str, output: &RecordBatch) -> Result<()> {
+        let output = shared.with_known_id_type(output);
         let schema = shared.agree_on_schema(&output.schema())?;
         if self.encoder.is_none() {
             self.encoder = Some(FileEncoder::new(shared.format, schema, shared.encode_options(name))?);
         }
         match &mut self.encoder {
-            Some(encoder) => encoder.write(output),
+            Some(encoder) => encoder.write(&output),
             None => Ok(()),
         }
     }
@@ -149,9 +150,7 @@ impl OpenTask {
     /// Ends the encoding. Blocks.
     pub(super) fn build(self, shared: &Shared) -> Result<BuiltTask> {
         let began = shared.runtime.elapsed();
-        let arrays: Vec<&dyn Array> = self.ids.iter().map(AsRef::as_ref).collect();
-        let ids =
-            concat(&arrays).map_err(|e| Error::bad_data(format!("the IDs of a task do not fit together: {e}")))?;
+        let ids = same_ids::concat(&self.ids)?;
         let mut files = Vec::new();
         let schema = self.encoder.as_ref().map(|e| e.schema().clone());
         let data = self.encoder.map(|e| (format!("{}.{}", self.name, shared.format.extension()), e));
