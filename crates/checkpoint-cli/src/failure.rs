@@ -74,8 +74,19 @@ impl Failure {
 
     fn from_error(exit: Exit, error: &(dyn StdError + 'static), hint: Option<&str>) -> Self {
         let mut failure = Self::new(exit, error.to_string());
-        failure.hints.extend(hint.map(str::to_owned));
+        failure.hints.extend(hint.or(general_hint(exit)).map(str::to_owned));
         failure.with_causes(error)
+    }
+}
+
+/// What to do about an error that does not say it itself.
+fn general_hint(exit: Exit) -> Option<&'static str> {
+    match exit {
+        Exit::Usage => Some("the --help of each command says what can be written"),
+        Exit::Storage => Some("run it again; if it fails again, -v shows the causes"),
+        Exit::BadData => Some("-v shows the causes, as far as they are known"),
+        Exit::OutcomeUnknown => Some("run the same command again; nothing was deleted"),
+        _ => None,
     }
 }
 
@@ -140,6 +151,14 @@ mod tests {
         assert_eq!(failure.lines(false), ["error: write failed: the disk is full", "hint: free some space"]);
         let causes = failure.lines(true);
         assert_eq!(causes, ["error: write failed: the disk is full", "cause: disk full", "hint: free some space"]);
+    }
+
+    #[test]
+    fn an_error_without_a_hint_gets_a_general_one() {
+        let error = checkpoint_fs::Error::invalid_config("the option is wrong");
+        let lines = Failure::from(error).lines(true);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[1].starts_with("hint: "), "{lines:?}");
     }
 
     #[test]

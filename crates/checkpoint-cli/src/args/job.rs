@@ -12,22 +12,21 @@ use crate::failure::Result;
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ProgressMode {
-    /// A line that changes on a terminal, plain lines elsewhere
+    // A line that changes on a terminal, plain lines elsewhere.
     #[default]
     Auto,
-    /// One line every 10 seconds
+    // One line every 10 seconds.
     Plain,
-    /// Nothing
     None,
 }
 
 /// How an external program gets its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 enum ExecFormatName {
-    /// One Arrow IPC stream for each batch
+    // One Arrow IPC stream for each batch.
     #[default]
     Arrow,
-    /// One JSON object on a line for each row
+    // One JSON object on a line for each row.
     Jsonl,
 }
 
@@ -36,10 +35,10 @@ enum ExecFormatName {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
-    /// How progress is shown on stderr
-    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    /// How progress is shown on stderr: auto is a line that changes on a terminal, plain elsewhere
+    #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Report")]
     pub(crate) progress: ProgressMode,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Report")]
     pub(crate) json: JsonArg,
 }
 
@@ -69,7 +68,7 @@ pub(crate) struct JobArgs {
     /// A program that transforms the rows, run by sh; without it rows are copied
     #[arg(long, value_name = "CMD", value_parser = values::text, help_heading = "Transform")]
     exec: Option<String>,
-    /// How the program gets its rows and answers
+    /// How the program gets its rows and answers: an Arrow IPC stream a batch, or a JSON line a row
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT", requires = "exec", help_heading = "Transform")]
     exec_format: ExecFormatName,
     /// Batches that are transformed at once, and programs that run [default: the number of cores]

@@ -62,7 +62,7 @@ pub(crate) struct JsonArg {
 /// Where the lease is, for commands that read a checkpoint.
 #[derive(Args)]
 pub(crate) struct LeaseUrlArg {
-    /// Where the job keeps its lease, when it was run with this option
+    /// Where the lease is kept instead, for a checkpoint whose store has no create-only writes
     #[arg(long, value_name = "URL")]
     pub(crate) lease_url: Option<String>,
 }

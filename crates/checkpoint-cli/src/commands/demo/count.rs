@@ -1,7 +1,7 @@
 //! Counting the rows of the demo's output by reading its files, with no help from the checkpoint.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -28,13 +28,16 @@ impl Found {
     }
 }
 
+/// Counts the data files in the directory.
+pub(super) fn files(dir: &Path) -> Result<u64> {
+    data_files(dir).map(|files| files.len() as u64).map_err(|error| unreadable(dir, &error))
+}
+
 /// Reads every data file in the directory.
 pub(super) fn read(dir: &Path, rows: u64) -> Result<Found> {
     let mut times = vec![0_u64; usize::try_from(rows).unwrap_or(0)];
     let mut unknown = 0;
-    for id in ids(dir).map_err(|error| {
-        Failure::new(Exit::BadData, format!("the demo's output cannot be read: {error}: dir={}", dir.display()))
-    })? {
+    for id in ids(dir).map_err(|error| unreadable(dir, &error))? {
         match usize::try_from(id).ok().and_then(|id| times.get_mut(id)) {
             Some(times) => *times += 1,
             None => unknown += 1,
@@ -44,13 +47,24 @@ pub(super) fn read(dir: &Path, rows: u64) -> Result<Found> {
     Ok(Found { once: counted(|n| n == 1), missing: counted(|n| n == 0), doubled: counted(|n| n > 1), unknown })
 }
 
-fn ids(dir: &Path) -> Result<Vec<i64>, Box<dyn std::error::Error>> {
-    let mut ids = Vec::new();
+fn unreadable(dir: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(Exit::BadData, format!("the demo's output cannot be read: {error}: dir={}", dir.display()))
+}
+
+fn data_files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "parquet") {
-            continue;
+        if path.extension().is_some_and(|extension| extension == "parquet") {
+            files.push(path);
         }
+    }
+    Ok(files)
+}
+
+fn ids(dir: &Path) -> Result<Vec<i64>, Box<dyn std::error::Error>> {
+    let mut ids = Vec::new();
+    for path in data_files(dir)? {
         for batch in ParquetRecordBatchReaderBuilder::try_new(File::open(&path)?)?.build()? {
             let batch = batch?;
             let column = batch.column_by_name(ID_COLUMN).ok_or("a file lacks the ID column")?;
@@ -74,6 +88,7 @@ mod tests {
         let right = Found { once: 10, missing: 0, doubled: 0, unknown: 0 };
         assert_eq!(read(dir.path(), 10).expect("reads"), right);
         assert!(right.is_right());
+        assert_eq!(files(dir.path()).expect("lists"), 2);
         assert_eq!(read(dir.path(), 8).expect("reads"), Found { once: 8, missing: 0, doubled: 0, unknown: 2 });
         fs::copy(dir.path().join("part-0.parquet"), dir.path().join("again.parquet")).expect("copies");
         fs::remove_file(dir.path().join("part-1.parquet")).expect("removes");

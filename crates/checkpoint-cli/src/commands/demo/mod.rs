@@ -50,7 +50,8 @@ pub(crate) async fn run(args: &DemoArgs, session: &Session) -> Result<Exit> {
     }
     half_way?;
     let left = status(session, &dir).await?;
-    out.line(format!("  kill -9 half way, program and workers at once: {} committed, the rest cut off", rows(&left)))?;
+    out.line("  kill -9 half way, the program and its workers at once")?;
+    out.line(format!("  left behind: {}", describe(&left, count::files(&dir.join("output"))?)))?;
     out.line("")?;
 
     out.line("The same command again:")?;
@@ -80,8 +81,14 @@ pub(crate) async fn run(args: &DemoArgs, session: &Session) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn rows(status: &Status) -> String {
-    format!("{} of {} rows", count(status.committed_rows), count(ROWS))
+/// What a killed job left, given the number of its data files.
+fn describe(status: &Status, files: u64) -> String {
+    let rows = format!("{} of {} rows", count(status.committed_rows), count(ROWS));
+    let tasks = counted(status.committed_tasks, "committed task");
+    match files.saturating_sub(status.committed_tasks) {
+        0 => format!("{rows} in {tasks}, the rest cut off"),
+        uncommitted => format!("{rows} in {tasks}, and {} without a commit", counted(uncommitted, "data file")),
+    }
 }
 
 /// An empty directory, absolute.

@@ -45,7 +45,8 @@ pub(super) async fn run(args: &CpArgs, session: &Session) -> Result<Exit> {
     let (storage, path) = source(&from, session).await?;
     let to = target(&args.target, from.path().name(), session).await?;
     if from == to {
-        return Err(Failure::usage(format!("source and target are the same: url={from}")));
+        return Err(Failure::usage(format!("source and target are the same: url={from}"))
+            .with_hint("give another name or directory"));
     }
     let (target_storage, target_path) = session.open_parent(&to).await?;
     let bytes = copy(storage, path, &target_storage, &target_path).await?;

@@ -22,7 +22,7 @@ pub(crate) struct IdsArgs {
     #[arg(value_name = "CHECKPOINT")]
     checkpoint: String,
     /// How IDs are listed: one a line, as JSON objects, or as a Parquet file
-    #[arg(long, value_enum, default_value_t, conflicts_with_all = ["count", "contains"])]
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT", conflicts_with_all = ["count", "contains"])]
     format: IdsFormat,
     /// Count them instead
     #[arg(long, conflicts_with = "contains")]
