@@ -68,7 +68,8 @@ impl Failure {
         if with_causes {
             lines.extend(self.causes.iter().map(|cause| format!("cause: {cause}")));
         }
-        lines.extend(self.hints.iter().map(|hint| format!("hint: {}", one_line(hint))));
+        let hints = self.hints.iter().flat_map(|hint| hint.lines());
+        lines.extend(hints.map(|hint| format!("hint: {}", one_line(hint))));
         lines
     }
 
