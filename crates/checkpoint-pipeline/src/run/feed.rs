@@ -86,10 +86,10 @@ impl Feed {
                         return Err(find_repeats(&self.rows, self.done.as_ref(), skipped)?);
                     }
                 }
-                if let Some(rest) = piece.without(&done)? {
-                    if !self.send(rest, sender)? {
-                        return Ok(());
-                    }
+                if let Some(rest) = piece.without(&done)?
+                    && !self.send(rest, sender)?
+                {
+                    return Ok(());
                 }
             }
         }

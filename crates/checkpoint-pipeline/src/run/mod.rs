@@ -62,11 +62,13 @@ pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     let closed = pipeline.transform.close().await;
     let attempt = Arc::into_inner(attempt)
         .ok_or_else(|| Error::new(ErrorKind::OutcomeUnknown, "a worker still holds the checkpoint after its end"))?;
-    let mut report = RunReport::default();
-    report.attempt = attempt.number();
-    report.rolled_forward_tasks = attempt.recovery().rolled_forward;
-    report.voided_tasks = attempt.recovery().voided;
-    report.failed_rows = attempt.failed_rows() + get(&counters.failed_rows);
+    let mut report = RunReport {
+        attempt: attempt.number(),
+        rolled_forward_tasks: attempt.recovery().rolled_forward,
+        voided_tasks: attempt.recovery().voided,
+        failed_rows: attempt.failed_rows() + get(&counters.failed_rows),
+        ..RunReport::default()
+    };
     if let Err(error) = worked {
         let state = match error.kind() {
             ErrorKind::Interrupted => AttemptState::Interrupted,
@@ -165,10 +167,12 @@ pub(crate) async fn plan(pipeline: Pipeline) -> Result<PlanReport> {
         &DataFiles::new(),
     )
     .await?;
-    let mut report = PlanReport::default();
-    report.input_files = prepared.files.len() as u64;
-    report.would_roll_forward = preview.recovery.rolled_forward;
-    report.would_void = preview.recovery.voided;
+    let mut report = PlanReport {
+        input_files: prepared.files.len() as u64,
+        would_roll_forward: preview.recovery.rolled_forward,
+        would_void: preview.recovery.voided,
+        ..PlanReport::default()
+    };
     if let Some(rows) = preview.already_complete {
         (report.input_rows, report.done_rows, report.already_complete) = (rows, rows, true);
         return Ok(report);
