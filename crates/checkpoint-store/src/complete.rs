@@ -77,16 +77,17 @@ impl OutputView {
         Ok(view)
     }
 
-    /// The jobs whose data files are here, each with one example.
+    /// The jobs whose data files are here, each with its first file as an example.
     pub(crate) fn jobs(&self) -> std::collections::BTreeMap<JobId, String> {
-        let mut jobs = std::collections::BTreeMap::new();
+        let mut jobs: std::collections::BTreeMap<JobId, &String> = std::collections::BTreeMap::new();
         for name in self.files.keys() {
             let file = name.rsplit('/').next().unwrap_or(name);
             if let Some(task) = TaskName::of_file(file) {
-                jobs.entry(task.job).or_insert_with(|| name.clone());
+                let example = jobs.entry(task.job).or_insert(name);
+                *example = name.min(example);
             }
         }
-        jobs
+        jobs.into_iter().map(|(job, example)| (job, example.clone())).collect()
     }
 }
 

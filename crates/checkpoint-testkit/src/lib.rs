@@ -6,6 +6,7 @@
 //! - [`FaultyStorage`]: failures before and after the effect, delays, short reads, unknown outcomes; by rule
 //!   or by seed.
 //! - [`EffectStorage`]: a hook before and after every effect, numbered, for killing a process there.
+//! - [`ManualRuntime`]: a clock that moves when it is told, seeded randomness, processes to stop and to kill.
 //! - [`server`]: a real S3 server, started on demand.
 //! - [`WrappedScheme`] and [`wrap_all`]: a registry whose storages all pass through one of these.
 
@@ -14,6 +15,7 @@ mod counting;
 mod effects;
 mod faulty;
 mod operation;
+mod runtime;
 mod scheme;
 pub mod server;
 
@@ -21,4 +23,5 @@ pub use counting::{Count, Counters, CountingStorage, Counts};
 pub use effects::{EffectPoint, EffectStorage, Effects, When};
 pub use faulty::{Fault, FaultPlan, FaultyStorage, Rule, Struck};
 pub use operation::Operation;
+pub use runtime::{ManualClock, ManualRuntime};
 pub use scheme::{WrappedScheme, wrap_all};

@@ -12,7 +12,7 @@ use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
 use crate::lease::rfc3339;
 use crate::record;
-use crate::recovery::{Loaded, load_records};
+use crate::recovery::{Loaded, class_problem, load_records};
 use crate::snapshot::Snapshot;
 
 /// How often a count is made before a checkpoint that keeps changing is an error.
@@ -93,7 +93,7 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
         status.committed_rows = if end.removed { snapshot.closed.rows } else { end.rows };
         return Ok(status);
     }
-    let mut ids = std::pin::pin!(whole_records(checkpoint, open, status.id_column.clone()));
+    let mut ids = std::pin::pin!(whole_records(checkpoint, &snapshot, open));
     while let Some(record) = ids.next().await {
         let (_, column, ids) = record?;
         status.committed_rows += ids.len() as u64;
@@ -163,31 +163,33 @@ pub async fn committed_ids(checkpoint: &Checkpoint) -> Result<impl Stream<Item =
         )
         .with_hint("its IDs are those of its input; run the job or `ckpt rm` once more to finish the deletion"));
     }
-    let column = snapshot.fingerprint.as_ref().map(|f| f.id_column.clone());
-    Ok(whole_records(checkpoint, snapshot.counting(), column).map(|record| record.map(|(_, _, ids)| ids)))
+    Ok(whole_records(checkpoint, &snapshot, snapshot.counting()).map(|record| record.map(|(_, _, ids)| ids)))
 }
 
-/// Loads records that must be whole and there.
+/// Loads records that must be whole and there, with IDs of the job's class.
 fn whole_records(
     checkpoint: &Checkpoint,
+    snapshot: &Snapshot,
     names: Vec<String>,
-    id_column: Option<String>,
 ) -> impl Stream<Item = Result<(String, String, IdColumn)>> + Send + use<> {
     let checkpoint = checkpoint.clone();
+    let (id_column, id_class) =
+        snapshot.fingerprint.as_ref().map(|f| (f.id_column.clone(), f.id_class.clone())).unzip();
     load_records(&checkpoint.storage, names, id_column).filter_map(move |loaded| {
-        let checkpoint = checkpoint.clone();
+        let (checkpoint, id_class) = (checkpoint.clone(), id_class.clone());
         async move {
             match loaded {
-                Ok((name, Loaded::Whole(record))) => {
-                    let record = *record;
-                    record.ids.map(|ids| Ok((name, record.id_column, ids)))
-                }
+                Ok((name, Loaded::Whole(record))) => match class_problem(&record, id_class.as_deref()) {
+                    Some(problem) => Some(Err(damaged(&checkpoint, &name, &problem))),
+                    None => {
+                        let record = *record;
+                        record.ids.map(|ids| Ok((name, record.id_column, ids)))
+                    }
+                },
                 Ok((name, Loaded::Missing)) => Some(Err(gone(&checkpoint, &name).await)),
                 Ok((name, Loaded::Damaged(damage))) => {
-                    let record = format!("{}/{name}{}", checkpoint.url(), layout::RECORD);
-                    let broken = Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
-                        .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again");
-                    Some(Err(damage.refuse_newer(&record).err().unwrap_or(broken)))
+                    let newer = damage.refuse_newer(&record_url(&checkpoint, &name)).err();
+                    Some(Err(newer.unwrap_or_else(|| damaged(&checkpoint, &name, &damage))))
                 }
                 Err(error) => Some(Err(error)),
             }
@@ -195,9 +197,19 @@ fn whole_records(
     })
 }
 
+fn record_url(checkpoint: &Checkpoint, name: &str) -> String {
+    format!("{}/{name}{}", checkpoint.url(), layout::RECORD)
+}
+
+fn damaged(checkpoint: &Checkpoint, name: &str, problem: &dyn std::fmt::Display) -> Error {
+    let record = record_url(checkpoint, name);
+    Error::bad_data(format!("a committed record is damaged: {problem}: record={record}"))
+        .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
+}
+
 /// A record that counted and is not there: swept or deleted by an owner meanwhile, or lost.
 async fn gone(checkpoint: &Checkpoint, name: &str) -> Error {
-    let record = format!("{}/{name}{}", checkpoint.url(), layout::RECORD);
+    let record = record_url(checkpoint, name);
     let counts = match checkpoint.snapshot().await {
         Ok(now) => now.complete.is_none() && now.counting().iter().any(|n| n == name),
         Err(error) => return error,

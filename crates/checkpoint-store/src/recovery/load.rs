@@ -45,3 +45,10 @@ pub(crate) fn load_records(
         })
         .buffer_unordered(CONCURRENCY)
 }
+
+/// What is wrong with a record whose IDs are not of the job's class, where that is known.
+pub(crate) fn class_problem(record: &Record, wanted: Option<&str>) -> Option<String> {
+    let (ids, wanted) = (record.ids.as_ref()?, wanted?);
+    let class = ids.class().to_string();
+    (class != wanted).then(|| format!("its IDs are {class} and the job's are {wanted}"))
+}

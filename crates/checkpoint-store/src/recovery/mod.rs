@@ -7,7 +7,7 @@ mod ray;
 mod settle;
 mod sweep;
 
-pub(crate) use load::{Loaded, load_records};
+pub(crate) use load::{Loaded, class_problem, load_records};
 pub use settle::RecoveryReport;
 pub(crate) use settle::{Damage, Settled, foresee, settle};
 pub(crate) use sweep::{Verdict, delete_all, sweep_plan};

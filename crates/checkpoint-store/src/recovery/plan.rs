@@ -6,7 +6,7 @@ use bytes::Bytes;
 use checkpoint_fs::{ReadOptions, StorageExt, StorageRef};
 use futures::stream::StreamExt;
 
-use super::load::{Loaded, load_records};
+use super::load::{Loaded, class_problem, load_records};
 use super::ray::{newcomers, plan_ray_pending};
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
@@ -159,12 +159,6 @@ enum Overlap {
     Counts,
     /// It is void: a job that was closed went on, while we computed the same rows.
     Void,
-}
-
-fn class_problem(record: &Record, wanted: Option<&str>) -> Option<String> {
-    let (ids, wanted) = (record.ids.as_ref()?, wanted?);
-    let class = ids.class().to_string();
-    (class != wanted).then(|| format!("its IDs are {class} and the job's are {wanted}"))
 }
 
 impl Plan {

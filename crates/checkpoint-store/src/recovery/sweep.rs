@@ -45,6 +45,14 @@ impl Verdict<'_> {
         (task.attempt == attempt).then(|| committed.contains(&task.number))
     }
 
+    /// The same for a name as Ray spells it, which may be one of ours all the same.
+    fn any(&self, stem: &str) -> Option<bool> {
+        match TaskName::parse(stem).filter(|task| self.job == Some(&task.job)) {
+            Some(task) => self.own(&task),
+            None => self.foreign(stem),
+        }
+    }
+
     fn foreign(&self, stem: &str) -> Option<bool> {
         if self.closed.records.contains(stem) {
             return Some(true);
@@ -81,7 +89,7 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
         }
     }
     for (stem, _) in &listing.ray_pending {
-        if let Some(counts) = verdict.foreign(stem) {
+        if let Some(counts) = verdict.any(stem) {
             sweep.records.insert(layout::ray_pending(stem)?);
             if !counts {
                 void(&mut sweep, stem.clone());
@@ -170,6 +178,7 @@ mod tests {
         ]);
         let mut listing = Listing::default();
         listing.ray_pending.push(("x_1000000".into(), ObjectMeta::new(1)));
+        listing.ray_pending.push(("abcdefghijklmnop-1-000003".into(), ObjectMeta::new(1)));
         listing.committed.push((RecordName::Foreign("x_100000-late".into()), ObjectMeta::new(1)));
         let verdict = Verdict { job: Some(&job), closed: &closed, open: None };
         let sweep = sweep_plan(&verdict, &listing, &output).unwrap();
@@ -179,7 +188,11 @@ mod tests {
             ["_failed/abcdefghijklmnop-1-000002.jsonl", "abcdefghijklmnop-1-000002.parquet", "x_100000-0.parquet"]
         );
         let records: Vec<&str> = sweep.records.iter().map(ObjectPath::as_str).collect();
-        assert_eq!(records, ["x_1000000.pending.parquet"], "the pending twin of a committed record is litter");
+        assert_eq!(
+            records,
+            ["abcdefghijklmnop-1-000003.pending.parquet", "x_1000000.pending.parquet"],
+            "the pending twin of a committed record is litter, whoever wrote either"
+        );
         assert_eq!(sweep.tasks.len(), 2);
     }
 }

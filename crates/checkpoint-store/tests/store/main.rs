@@ -1,0 +1,13 @@
+//! The promise of the store, tried: crashes at every step, late owners, damage, and what Ray leaves behind.
+
+mod beside;
+mod closing;
+mod crash_storage;
+mod crashes;
+mod damage;
+mod ends;
+mod fingerprints;
+mod leases;
+mod ray_fixtures;
+mod small_job;
+mod zombies;
