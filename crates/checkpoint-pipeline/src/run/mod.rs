@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::data_files::DataFiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::Pipeline;
-use crate::report::{Phase, PlanReport, RunReport, Stage, get};
+use crate::report::{Counters, Phase, PlanReport, RunReport, Stage, get};
 
 use self::feed::Feed;
 use self::prepare::Prepared;
@@ -82,6 +82,10 @@ pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     if let Err(error) = closed {
         tracing::warn!(%error, "the transform did not end well; every batch that it answered counts");
     }
+    if let Err(error) = every_row_is_done(&counters) {
+        let _ = attempt.end(AttemptState::Failed).await;
+        return Err(error);
+    }
     counters.set_phase(Phase::Finishing);
     attempt.finish(pipeline.keep_checkpoint || report.failed_rows > 0).await?;
     report.input_rows = get(&counters.read_rows);
@@ -97,6 +101,21 @@ pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     report.commit_seconds = counters.seconds(Stage::Commit);
     report.seconds = (runtime.elapsed() - began).as_secs_f64();
     Ok(report)
+}
+
+/// The last look before the end, from which there is no way back: each row that was read is either done
+/// before or done now.
+fn every_row_is_done(counters: &Counters) -> Result<()> {
+    let (read, skipped, processed) =
+        (get(&counters.read_rows), get(&counters.skipped_rows), get(&counters.processed_rows));
+    if read == skipped + processed {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!("rows are unaccounted for: {read} were read, {skipped} were done before and {processed} are done now"),
+    )
+    .with_hint("nothing was deleted and the checkpoint is kept; run the same command again, and please report this"))
 }
 
 /// Reads, transforms and commits everything that is left.
