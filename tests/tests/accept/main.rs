@@ -2,7 +2,15 @@
 
 mod support;
 
+mod bad_input;
 mod ends;
+mod exec;
+mod formats;
+mod housekeeping;
 mod ids;
+mod numbers;
+mod ray;
 mod row_hash;
+mod signals;
 mod states;
+mod stores;
