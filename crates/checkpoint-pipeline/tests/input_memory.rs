@@ -160,3 +160,38 @@ fn compressed_text_of_hundreds_of_megabytes() {
     assert_eq!(rows, 300);
     assert!(peak < 64 << 20, "{} MiB", peak >> 20);
 }
+
+/// Values of 1 MB in one page of 120 MB, or in one dictionary, as writers make them that look at the size
+/// of a page only every thousand values.
+#[test]
+fn one_page_of_more_than_a_hundred_megabytes() {
+    let _alone = ALONE.lock();
+    let files = Files::new();
+    let mut random = 1u64;
+    let letter = |_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'!' + ((random >> 40) % 90) as u8)
+    };
+    let noise: String = (0..250_000).map(letter).collect();
+    let text: StringArray = (0..120).map(|i| Some(noise[i..].repeat(4))).collect();
+    for (codec, dictionary) in [
+        (Compression::SNAPPY, true),
+        (Compression::SNAPPY, false),
+        (Compression::LZ4_RAW, false),
+        (Compression::ZSTD(ZstdLevel::default()), true),
+        (Compression::UNCOMPRESSED, false),
+    ] {
+        let properties = WriterProperties::builder()
+            .set_compression(codec)
+            .set_dictionary_enabled(dictionary)
+            .set_dictionary_page_size_limit(1 << 30)
+            .set_data_page_size_limit(1 << 30)
+            .set_write_batch_size(1 << 20)
+            .build();
+        let file = write(properties, [batch([("s", Arc::new(text.clone()) as ArrayRef)])]);
+        let file = files.put("p.parquet", file, Format::Parquet);
+        let (rows, peak) = read(&files, &file, &ReadConfig::new());
+        assert_eq!(rows, 120);
+        assert!(peak < 80 << 20, "{} MiB for {codec} with dictionary={dictionary}", peak >> 20);
+    }
+}

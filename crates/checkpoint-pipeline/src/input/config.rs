@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Handle;
 
+use super::footers::Footers;
 use super::text::TextSchemas;
 
 /// How files are cut into batches. All of it is deterministic: the same file and the same configuration
@@ -72,12 +73,13 @@ pub struct ReadContext {
     runtime: Handle,
     bytes_read: Arc<AtomicU64>,
     schemas: Arc<TextSchemas>,
+    footers: Arc<Footers>,
 }
 
 impl ReadContext {
     /// A context whose storage calls run on this runtime.
     pub fn new(runtime: Handle) -> Self {
-        Self { runtime, bytes_read: Arc::default(), schemas: Arc::default() }
+        Self { runtime, bytes_read: Arc::default(), schemas: Arc::default(), footers: Arc::default() }
     }
 
     /// Counts into a counter that exists already.
@@ -102,6 +104,10 @@ impl ReadContext {
     /// The schemas of text files.
     pub fn schemas(&self) -> &TextSchemas {
         &self.schemas
+    }
+
+    pub(super) fn footers(&self) -> &Footers {
+        &self.footers
     }
 
     pub(crate) fn runtime(&self) -> &Handle {

@@ -42,6 +42,7 @@ mod count;
 mod decode;
 mod discover;
 mod fetch;
+mod footers;
 mod glob;
 mod ipc;
 mod parquet;

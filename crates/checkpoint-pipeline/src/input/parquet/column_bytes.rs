@@ -78,6 +78,21 @@ impl ColumnBytes {
         self.0.lock().sequential = sequential;
     }
 
+    /// Where the first read since the last [`ColumnBytes::take_mark`] began, which is kept.
+    pub(super) fn mark(&self) -> Option<u64> {
+        self.0.lock().mark
+    }
+
+    /// Reads the chunk from an offset on, without a mark.
+    pub(super) fn read_from(&self, offset: u64) -> ColumnRead {
+        ColumnRead { inner: Arc::clone(&self.0), at: offset, held: Bytes::new() }
+    }
+
+    /// Keeps an error that is not the data's for the one who opened the file.
+    pub(super) fn keep_fault(&self, error: crate::error::Error) {
+        self.0.fetch.keep_fault(error);
+    }
+
     /// Where the first read since the last call began: the header of the page that was read or skipped.
     pub(super) fn take_mark(&self) -> Option<u64> {
         self.0.lock().mark.take()

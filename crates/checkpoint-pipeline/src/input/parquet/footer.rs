@@ -1,4 +1,4 @@
-//! The footer of a Parquet file: read with one or two requests, checked before anything relies on it.
+//! The footer of a Parquet file: read once with one or two requests, checked before anything relies on it.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -17,11 +17,16 @@ use crate::error::{Error, Result};
 /// Bytes of the end of the file that are fetched at first; most footers fit.
 const TAIL: u64 = 64 << 10;
 
-/// Reads and checks the footer. Statistics of values are left out: they can be large and nothing needs them.
+/// Reads and checks the footer, or takes the one that the context keeps. Statistics of values are left out:
+/// they can be large and nothing needs them.
 ///
 /// # Errors
 /// `BadData` for a damaged footer, and what reading meets.
 pub(super) fn read(fetch: &Arc<FileFetch>) -> Result<Arc<ParquetMetaData>> {
+    let footers = fetch.context().footers();
+    if let Some(footer) = footers.get(fetch.file()) {
+        return Ok(footer);
+    }
     let size = fetch.size();
     if size < 12 {
         return Err(Error::bad_data(format!("not a Parquet file, it has {size} bytes: {}", fetch.place())));
@@ -33,7 +38,9 @@ pub(super) fn read(fetch: &Arc<FileFetch>) -> Result<Arc<ParquetMetaData>> {
     let metadata =
         decode(|| reader.parse_and_finish(&tail)).map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))?;
     check(&metadata, size).map_err(|what| fetch.blame("damaged Parquet footer", &what, ""))?;
-    Ok(Arc::new(metadata))
+    let metadata = Arc::new(metadata);
+    footers.keep(fetch.file(), &metadata);
+    Ok(metadata)
 }
 
 /// Refuses offsets and counts that no whole file can have; the decoder takes them for granted.

@@ -1,7 +1,5 @@
 //! Repetition levels: how many records a page starts, and whether it starts with one.
 
-use std::ops::ControlFlow;
-
 /// What the repetition levels of a page say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Records {
@@ -22,18 +20,12 @@ pub(super) fn count_records(data: &[u8], bit_width: u8, values: u64) -> Option<R
             records.started += count;
         }
         seen += count;
-        ControlFlow::Continue(())
     })?;
     Some(records)
 }
 
-/// Visits runs of equal levels, bit-packed ones value by value.
-fn each_run(
-    mut data: &[u8],
-    bit_width: u8,
-    values: u64,
-    mut visit: impl FnMut(u64, u64) -> ControlFlow<()>,
-) -> Option<()> {
+/// Visits runs of equal values, bit-packed ones value by value. `None` when the data ends before.
+pub(super) fn each_run(mut data: &[u8], bit_width: u8, values: u64, mut visit: impl FnMut(u64, u64)) -> Option<()> {
     let mut left = values;
     while left > 0 {
         let header = varint(&mut data)?;
@@ -43,9 +35,10 @@ fn each_run(
             let (level, rest) = data.split_at_checked(width)?;
             data = rest;
             let level = level.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-            if count == 0 || visit(level, count).is_break() {
-                return (count > 0).then_some(());
+            if count == 0 {
+                return None;
             }
+            visit(level, count);
             left -= count;
         } else {
             let groups = usize::try_from(header >> 1).ok()?;
@@ -57,9 +50,7 @@ fn each_run(
                 return None;
             }
             for index in 0..there {
-                if visit(bits(packed, index, bit_width)?, 1).is_break() {
-                    return Some(());
-                }
+                visit(bits(packed, index, bit_width)?, 1);
             }
             left -= there;
         }

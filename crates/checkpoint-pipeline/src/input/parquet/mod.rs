@@ -4,9 +4,10 @@
 //! - its footer, without value statistics;
 //! - compressed bytes: 8 MiB where a row group is small enough to be fetched whole, else two blocks per
 //!   column of together 16 MiB (at least 32 KiB per column, which only matters above 512 columns);
-//! - per column the page that is being decoded, and the dictionary; a page is compressed and decoded as a
-//!   unit, so that this much is the writer's choice (about 1 MiB each as commonly written, and never less
-//!   than one value);
+//! - per column the page that is being decoded, and the dictionary, each as large as the writer made it:
+//!   about 1 MiB as commonly written. Byte arrays above 16 MiB are an exception: such a page is unpacked as
+//!   a stream and split ([`split`]), such a dictionary put into a temporary file ([`dictionary`]). Not so
+//!   where the codec is Brotli, LZO or the old LZ4, or the encoding a delta one: then a page is held whole;
 //! - decoded rows: one step (at most 8 MiB, or one row), one batch that is being joined, and the batch
 //!   given out.
 //!
@@ -14,12 +15,16 @@
 //! change none of this: see [`step`].
 
 mod column_bytes;
+mod dictionary;
 mod footer;
 mod levels;
+mod page_header;
 mod page_size;
 mod pages;
 mod row_group;
+mod split;
 mod step;
+mod unpack;
 
 use std::sync::Arc;
 

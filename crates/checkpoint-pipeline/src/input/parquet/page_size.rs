@@ -12,11 +12,11 @@ use super::levels::{Records, bits, count_records, varint};
 /// What is fixed for a column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ColumnShape {
-    byte_array: bool,
+    pub(super) byte_array: bool,
     /// Decoded bytes of a value of fixed width.
     width: u64,
-    max_def: i16,
-    max_rep: i16,
+    pub(super) max_def: i16,
+    pub(super) max_rep: i16,
 }
 
 /// What a data page holds.
@@ -135,7 +135,7 @@ fn v1_levels(buf: &[u8], at: usize, encoding: Encoding, width: u8, values: u64) 
     }
 }
 
-fn bit_width(max_level: i16) -> u8 {
+pub(super) fn bit_width(max_level: i16) -> u8 {
     (i16::BITS - max_level.leading_zeros()) as u8
 }
 

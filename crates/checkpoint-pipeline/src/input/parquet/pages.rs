@@ -1,27 +1,45 @@
-//! The pages of one column chunk on their way to the decoder: measured, and resumable in the middle.
+//! The pages of one column chunk on their way to the decoder: measured, split where they are large, and
+//! resumable in the middle.
 
+use std::io::Read;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::column_bytes::ColumnBytes;
+use super::dictionary::StoredDictionary;
+use super::page_header::{Content, PLAIN, PLAIN_DICTIONARY, PageHeader};
 use super::page_size::ColumnShape;
+use super::split::SplitPage;
 use super::step::Steps;
+use super::unpack::{can_stream, unpack};
+
+/// Unpacked bytes above which a page of byte arrays is split, and a dictionary of them stored on disk.
+const LARGE: u64 = 16 << 20;
 
 /// The page reader that the decoder sees.
 ///
 /// A reader that starts in the middle of its chunk shows the rows before as one page of known length,
-/// which the decoder skips without asking for its content, and then the dictionary that it missed.
+/// which the decoder skips without asking for its content, and then the dictionary that it missed. A large
+/// dictionary is never shown: the pages that need it are given with their values put in.
 pub(super) struct ColumnPages {
     inner: SerializedPageReader<ColumnBytes>,
     bytes: ColumnBytes,
     steps: Steps,
     column: usize,
     shape: ColumnShape,
+    codec: Compression,
+    /// Whether the chunk is large enough to hold a large page that can be split.
+    may_be_large: bool,
     /// Rows before the first page of `inner`, while the decoder has not skipped them.
     before: Option<usize>,
     dictionary: Option<Page>,
+    stored: Option<Arc<StoredDictionary>>,
+    split: Option<SplitPage>,
     /// Records that started in the pages that have passed.
     row: u64,
 }
@@ -37,6 +55,9 @@ impl ColumnPages {
         start: u64,
     ) -> Result<Self> {
         let shape = ColumnShape::new(chunk.column_descr());
+        let codec = chunk.compression();
+        let may_be_large =
+            shape.byte_array && can_stream(codec) && u64::try_from(chunk.uncompressed_size()).is_ok_and(|n| n > LARGE);
         let (row, dictionary, chunk) = match steps.resume(column, start) {
             None => (0, None, chunk.clone()),
             Some((row, offset, dictionary)) => {
@@ -51,17 +72,69 @@ impl ColumnPages {
                 (row, dictionary, rest)
             }
         };
-        let inner = SerializedPageReader::new(std::sync::Arc::new(bytes.clone()), &chunk, rows, None)?;
+        let inner = SerializedPageReader::new(Arc::new(bytes.clone()), &chunk, rows, None)?;
         bytes.take_mark();
         let before = usize::try_from(row).ok().filter(|rows| *rows > 0);
-        Ok(Self { inner, bytes, steps, column, shape, before, dictionary, row })
+        let stored = steps.stored_dictionary(column);
+        let split = None;
+        Ok(Self { inner, bytes, steps, column, shape, codec, may_be_large, before, dictionary, stored, split, row })
     }
 
+    /// Notes where the page begins that was read or skipped last.
     fn note(&mut self, starts_record: bool) {
         if let Some(offset) = self.bytes.take_mark()
             && starts_record
         {
             self.steps.note_page(self.column, self.row, offset);
+        }
+    }
+
+    /// Whether the next page can be taken as it is. Large dictionaries before it are stored, so that they
+    /// are never seen; a large data page is opened for splitting when `open` says so.
+    fn prepare(&mut self, open: bool) -> Result<()> {
+        while self.may_be_large && self.split.is_none() && self.inner.peek_next_page()?.is_some() {
+            let Some(offset) = self.bytes.mark() else { break };
+            let header = PageHeader::read(self.bytes.read_from(offset))?;
+            if header.uncompressed <= LARGE {
+                break;
+            }
+            let body = || self.bytes.read_from(offset + header.length).take(header.compressed);
+            match header.content {
+                Content::Dictionary { values, encoding: PLAIN | PLAIN_DICTIONARY } => {
+                    if self.stored.is_none() {
+                        self.bytes.set_sequential(true);
+                        let page = std::io::BufReader::new(unpack(self.codec, body())?);
+                        let stored = StoredDictionary::store(page, values, header.uncompressed, &self.bytes)?;
+                        self.stored = Some(self.steps.note_stored_dictionary(self.column, stored));
+                    }
+                    self.inner.skip_next_page()?;
+                    self.bytes.take_mark();
+                }
+                content if open && SplitPage::can_split(content, &self.shape) => {
+                    self.bytes.set_sequential(true);
+                    let split = SplitPage::plain(&header, self.shape, self.codec, body())?;
+                    self.inner.skip_next_page()?;
+                    self.note(split.starts_record());
+                    self.split = Some(split);
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a data page, and charges it to the step.
+    fn pass(&mut self, page: Page, whole: bool) -> Result<Option<Page>> {
+        let size = self.shape.measure(&page, self.steps.longest(self.column));
+        if whole {
+            self.note(size.records.is_some_and(|r| r.at_start));
+        }
+        let row = self.row;
+        self.row += size.records.map_or(0, |r| r.started);
+        if self.steps.charge(self.column, row, size) {
+            Ok(Some(page))
+        } else {
+            Err(ParquetError::General("the decoding step is too large".to_owned()))
         }
     }
 }
@@ -82,21 +155,32 @@ impl PageReader for ColumnPages {
         if let Some(dictionary) = self.dictionary.take() {
             return Ok(Some(dictionary));
         }
-        self.bytes.set_sequential(true);
-        let Some(page) = self.inner.get_next_page()? else { return Ok(None) };
-        if let Page::DictionaryPage { buf, num_values, .. } = &page {
-            self.bytes.take_mark();
-            self.steps.note_dictionary(self.column, &page, self.shape.longest(buf, *num_values));
-            return Ok(Some(page));
-        }
-        let size = self.shape.measure(&page, self.steps.longest(self.column));
-        self.note(size.records.is_some_and(|r| r.at_start));
-        let row = self.row;
-        self.row += size.records.map_or(0, |r| r.started);
-        if self.steps.charge(self.column, row, size) {
-            Ok(Some(page))
-        } else {
-            Err(ParquetError::General("the decoding step is too large".to_owned()))
+        loop {
+            if let Some(split) = &mut self.split {
+                if let Some(page) = split.next()? {
+                    return self.pass(page, false);
+                }
+                self.split = None;
+            }
+            self.prepare(true)?;
+            if self.split.is_some() {
+                continue;
+            }
+            self.bytes.set_sequential(true);
+            let Some(page) = self.inner.get_next_page()? else { return Ok(None) };
+            if let Page::DictionaryPage { buf, num_values, .. } = &page {
+                self.bytes.take_mark();
+                self.steps.note_dictionary(self.column, &page, self.shape.longest(buf, *num_values));
+                return Ok(Some(page));
+            }
+            match &self.stored {
+                Some(stored) if is_dictionary(page.encoding()) => {
+                    let split = SplitPage::indices(&page, self.shape, Arc::clone(stored))?;
+                    self.note(split.starts_record());
+                    self.split = Some(split);
+                }
+                _ => return self.pass(page, true),
+            }
         }
     }
 
@@ -107,6 +191,14 @@ impl PageReader for ColumnPages {
         if self.dictionary.is_some() {
             return Ok(Some(PageMetadata { num_rows: None, num_levels: None, is_dict: true }));
         }
+        if let Some(split) = &mut self.split
+            && let Some(page) = split.peek()?
+        {
+            let num_levels = Some(page.num_values() as usize);
+            return Ok(Some(PageMetadata { num_rows: None, num_levels, is_dict: false }));
+        }
+        self.split = None;
+        self.prepare(false)?;
         self.inner.peek_next_page()
     }
 
@@ -114,6 +206,14 @@ impl PageReader for ColumnPages {
         if self.before.take().is_some() || self.dictionary.take().is_some() {
             return Ok(());
         }
+        if let Some(split) = &mut self.split
+            && let Some(page) = split.next()?
+        {
+            self.row += self.shape.measure(&page, 0).records.map_or(0, |r| r.started);
+            return Ok(());
+        }
+        self.split = None;
+        self.prepare(false)?;
         let page = self.inner.peek_next_page()?;
         self.inner.skip_next_page()?;
         self.bytes.set_sequential(false);
@@ -123,6 +223,10 @@ impl PageReader for ColumnPages {
         self.row += rows.unwrap_or(0) as u64;
         Ok(())
     }
+}
+
+fn is_dictionary(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
 }
 
 /// Gives one chunk's page reader, once.

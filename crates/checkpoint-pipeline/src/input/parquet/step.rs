@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parquet::column::page::Page;
 
+use super::dictionary::StoredDictionary;
 use super::page_size::PageSize;
 
 /// The most rows of a step.
@@ -42,6 +43,7 @@ struct Column {
     /// Decoded bytes of that page.
     page: u64,
     dictionary: Option<Page>,
+    stored: Option<Arc<StoredDictionary>>,
     longest: u64,
     /// Pages that start with a record: the row and the offset of the header. The first is the one that
     /// holds the start of the current step.
@@ -126,6 +128,20 @@ impl Steps {
             column.dictionary = Some(page.clone());
             column.longest = longest;
         }
+    }
+
+    /// Keeps a dictionary that lies on disk.
+    pub(super) fn note_stored_dictionary(&self, column: usize, stored: StoredDictionary) -> Arc<StoredDictionary> {
+        let stored = Arc::new(stored);
+        if let Some(column) = self.lock().columns.get_mut(column) {
+            column.stored = Some(Arc::clone(&stored));
+        }
+        stored
+    }
+
+    /// The dictionary of a column that lies on disk.
+    pub(super) fn stored_dictionary(&self, column: usize) -> Option<Arc<StoredDictionary>> {
+        self.lock().columns.get(column).and_then(|c| c.stored.clone())
     }
 
     /// The longest value of a column's dictionary.
