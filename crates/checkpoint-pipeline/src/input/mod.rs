@@ -34,8 +34,9 @@
 //! # Memory
 //! An open reader holds about 64 MiB at most for files as they are commonly written: blocks that were read
 //! and are read ahead, one decoding step, one batch in the making, and the batch given out. What can make
-//! it more is named by the formats: a Parquet page or an Arrow record batch is decoded as a unit, however
-//! large its writer made it, and a row can be as large as it likes.
+//! it more: an Arrow record batch is decoded as a unit, however large its writer made it; so are Parquet
+//! pages, but for large ones of byte arrays, which are split; every Parquet column has a page at a time, so
+//! very many columns add up; and a row can be as large as it likes.
 
 mod config;
 mod count;
