@@ -393,8 +393,8 @@ fn a_file_that_changed_or_went_is_a_conflict() {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains("file=memory://t/f.parquet"), "{error}");
     assert!(error.hint().is_some());
-    assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("changed").kind(), ErrorKind::Conflict);
+    assert_eq!(files.read(&file, &ReadConfig::new()).expect_err("changed").kind(), ErrorKind::Conflict);
 
     files.runtime.block_on(files.storage.delete(&file.path, checkpoint_fs::DeleteOptions::new())).expect("deleted");
-    assert_eq!(files.open(&file, &ReadConfig::new()).err().expect("gone").kind(), ErrorKind::Conflict);
+    assert_eq!(files.read(&file, &ReadConfig::new()).expect_err("gone").kind(), ErrorKind::Conflict);
 }

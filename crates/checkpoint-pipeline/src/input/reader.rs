@@ -39,8 +39,8 @@ pub trait BatchReader: Send {
     fn skip_to(&mut self, row: u64) -> Result<()>;
 }
 
-/// Opens a file: reads its footer or header, and checks that it is the file that was discovered. Blocks,
-/// as [`BatchReader`] does.
+/// Opens a file: reads its footer or header, unless the context keeps a footer from before. Every read checks
+/// that it is the file that was discovered. Blocks, as [`BatchReader`] does.
 ///
 /// # Errors
 /// As [`BatchReader::next`]; `InvalidConfig` for a text file without a schema in the context.

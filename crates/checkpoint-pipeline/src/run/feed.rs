@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::item::{Item, Places, place};
 use super::prepare::{Prepared, missing_id_column};
 use super::repeats::{Repeats, find_repeats};
+use super::scout::{Next, Scout};
 use crate::error::{Error, Result};
 use crate::input::{self, ReadConfig, ReadContext, SourceFile, decoded_size};
 use crate::pipeline::{Ids, Pipeline, ROW_HASH_COLUMN, RowFilter};
@@ -32,6 +33,7 @@ pub(super) struct Feed {
     memory_units: u64,
     halt: CancellationToken,
     unique: Option<Repeats>,
+    skipped: u64,
 }
 
 impl Feed {
@@ -52,6 +54,7 @@ impl Feed {
             memory_units,
             halt,
             unique: pipeline.check_unique.then(Repeats::default),
+            skipped: 0,
         })
     }
 
@@ -68,30 +71,60 @@ impl Feed {
     }
 
     fn read_all(&mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
-        let mut skipped = 0;
-        for file in self.rows.files.clone() {
-            let mut open = self.timed(|| self.rows.open(&file))?;
-            while !self.halt.is_cancelled() {
-                let Some(piece) = self.timed(|| open.next())? else { break };
-                add(&self.counters.read_rows, piece.ids.len() as u64);
-                if let Some(unique) = &mut self.unique {
-                    unique.insert(&piece.ids, &piece.places)?;
-                }
-                let done = self.done.contains(piece.ids.array())?;
-                let done_rows = done.true_count() as u64;
-                if done_rows > 0 {
-                    skipped += done_rows;
-                    add(&self.counters.skipped_rows, done_rows);
-                    if skipped > self.done.len() {
-                        return Err(find_repeats(&self.rows, self.done.as_ref(), skipped)?);
+        let rows = self.rows.clone();
+        for (file, total) in rows.files.iter().zip(&rows.totals) {
+            if !self.read_file(file, *total, sender)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a file, whole rows only where some may be left. False when the run is over.
+    fn read_file(&mut self, file: &Arc<SourceFile>, total: Option<u64>, sender: &mpsc::Sender<Item>) -> Result<bool> {
+        let (rows, done) = (self.rows.clone(), self.done.clone());
+        let mut scout = self.timed(|| Scout::new(&rows, file, total, done.as_ref()))?;
+        let mut open: Option<OpenFile> = None;
+        while !self.halt.is_cancelled() {
+            match self.timed(|| scout.next(done.as_ref()))? {
+                None => return Ok(true),
+                Some(Next::Done { ids, places }) => self.count(&ids, &places, ids.len() as u64)?,
+                Some(Next::Read(range)) => {
+                    let open = match &mut open {
+                        Some(open) => open,
+                        none => none.insert(self.timed(|| rows.open(file))?),
+                    };
+                    self.timed(|| open.skip_to(range.start))?;
+                    while open.position() < range.end && !self.halt.is_cancelled() {
+                        let Some(piece) = self.timed(|| open.next())? else { break };
+                        let done = done.contains(piece.ids.array())?;
+                        self.count(&piece.ids, &piece.places, done.true_count() as u64)?;
+                        if let Some(rest) = piece.without(&done)?
+                            && !self.send(rest, sender)?
+                        {
+                            return Ok(false);
+                        }
                     }
-                }
-                if let Some(rest) = piece.without(&done)?
-                    && !self.send(rest, sender)?
-                {
-                    return Ok(());
+                    self.timed(|| scout.skip_to(open.position()))?;
                 }
             }
+        }
+        Ok(false)
+    }
+
+    /// Counts rows that were read, so many of them done.
+    ///
+    /// # Errors
+    /// `BadData` when more rows are done than IDs, or one is there twice and that is looked for.
+    fn count(&mut self, ids: &IdColumn, places: &Places, done_rows: u64) -> Result<()> {
+        add(&self.counters.read_rows, ids.len() as u64);
+        if let Some(unique) = &mut self.unique {
+            unique.insert(ids, places)?;
+        }
+        self.skipped += done_rows;
+        add(&self.counters.skipped_rows, done_rows);
+        if self.skipped > self.done.len() {
+            return Err(find_repeats(&self.rows, self.done.as_ref(), self.skipped)?);
         }
         Ok(())
     }
@@ -122,6 +155,8 @@ impl Feed {
 /// The rows of the job: all files, the filter and row hashes applied, IDs checked.
 pub(super) struct Rows {
     pub(super) files: Vec<Arc<SourceFile>>,
+    /// The rows of each file, where they are known without reading it.
+    pub(super) totals: Vec<Option<u64>>,
     ids: Ids,
     filter: Option<RowFilter>,
     id_class: String,
@@ -133,6 +168,7 @@ impl Rows {
     pub(super) fn new(pipeline: &Pipeline, prepared: &Prepared, config: ReadConfig) -> Self {
         Self {
             files: prepared.files.clone(),
+            totals: prepared.totals.clone(),
             ids: pipeline.ids.clone(),
             filter: pipeline.filter.as_ref().map(|(_, filter)| filter.clone()),
             id_class: prepared.fingerprint.id_class.clone(),
@@ -152,14 +188,42 @@ impl Rows {
             (Ids::Column(name), None) => Some(vec![name.clone()]),
             _ => None,
         };
+        self.with_config(ReadConfig::new().with_batch_rows(8192).with_columns(columns))
+    }
+
+    /// The same rows in the same batches, with only these columns.
+    pub(super) fn with_columns(&self, columns: Vec<String>) -> Arc<Self> {
+        self.with_config(self.config.clone().with_columns(Some(columns)))
+    }
+
+    fn with_config(&self, config: ReadConfig) -> Arc<Self> {
         Arc::new(Self {
             files: self.files.clone(),
+            totals: self.totals.clone(),
             ids: self.ids.clone(),
             filter: self.filter.clone(),
             id_class: self.id_class.clone(),
-            config: ReadConfig::new().with_batch_rows(8192).with_columns(columns),
+            config,
             context: self.context.clone(),
         })
+    }
+
+    /// The column that names rows; none when row hashes do.
+    pub(super) fn id_column(&self) -> Option<&str> {
+        match &self.ids {
+            Ids::Column(name) => Some(name),
+            Ids::RowHash => None,
+        }
+    }
+
+    /// Whether some rows are left out, so that positions in the file are not those of the job.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The most rows of a batch; no batch goes beyond a multiple of it.
+    pub(super) fn window(&self) -> u64 {
+        self.config.batch_rows.max(1) as u64
     }
 
     pub(super) fn open(self: &Arc<Self>, file: &Arc<SourceFile>) -> Result<OpenFile> {
@@ -171,6 +235,7 @@ impl Rows {
             file: file.clone(),
             hash_seed: row_hash::seed(&file.hash_key()),
             hash_position: 0,
+            position: 0,
         })
     }
 
@@ -194,6 +259,7 @@ pub(super) struct OpenFile {
     file: Arc<SourceFile>,
     hash_seed: u64,
     hash_position: u64,
+    position: u64,
 }
 
 /// A batch of input rows, every ID fit to name its row.
@@ -209,7 +275,8 @@ impl OpenFile {
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
         loop {
             let Some((start, mut records)) = self.reader.next()? else { return Ok(None) };
-            let mut rows: Vec<u64> = (start..start + records.num_rows() as u64).collect();
+            self.position = start + records.num_rows() as u64;
+            let mut rows: Vec<u64> = (start..self.position).collect();
             if let Some(filter) = &self.rows.filter {
                 let keep = filter(&records)?;
                 rows = kept(&rows, &keep);
@@ -225,6 +292,20 @@ impl OpenFile {
             let ids = self.check_ids(&records, &places)?;
             return Ok(Some(Piece { records, ids, places }));
         }
+    }
+
+    /// The position in the file of the row that comes next.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Leaves out all rows before `row`. Not for filtered rows, whose hashes count what the filter keeps.
+    pub(super) fn skip_to(&mut self, row: u64) -> Result<()> {
+        if row > self.position {
+            self.reader.skip_to(row)?;
+            (self.position, self.hash_position) = (row, row);
+        }
+        Ok(())
     }
 
     fn broken(&self, what: &str, error: impl std::fmt::Display) -> Error {

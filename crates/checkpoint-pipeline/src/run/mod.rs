@@ -3,11 +3,13 @@
 mod contract;
 mod failing;
 mod feed;
+mod id_reader;
 mod item;
 mod prepare;
 mod probe;
 mod repeats;
 mod same_ids;
+mod scout;
 mod settings;
 mod task;
 mod worker;

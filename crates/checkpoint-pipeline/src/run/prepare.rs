@@ -16,6 +16,8 @@ use crate::pipeline::{Ids, Pipeline, ROW_HASH_COLUMN};
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) files: Vec<Arc<SourceFile>>,
+    /// The rows of each file, where they are cheap to know.
+    pub(super) totals: Vec<Option<u64>>,
     pub(super) context: ReadContext,
     pub(super) config: ReadConfig,
     pub(super) checkpoint: Checkpoint,
@@ -47,7 +49,7 @@ impl Prepared {
         let schemas = input::infer_schemas(&files, &context).await?;
         let context = context.with_schemas(schemas);
         let totals = input::count_rows(&files, &context).await?;
-        let total: Option<u64> = totals.into_iter().sum();
+        let total: Option<u64> = totals.iter().copied().sum();
         counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
         let files: Vec<Arc<SourceFile>> = files.into_iter().map(Arc::new).collect();
         let id_type = id_type(pipeline, &files, &context).await?;
@@ -56,7 +58,7 @@ impl Prepared {
         let batch_bytes = (pipeline.memory / (pipeline.workers * 4).max(8)).clamp(1 << 20, 32 << 20);
         let config = ReadConfig::new().with_batch_rows(rows).with_batch_bytes(batch_bytes);
         let output_format = pipeline.output_format.unwrap_or_else(|| format_of_all(&files));
-        Ok(Self { files, context, config, checkpoint, output, output_format, fingerprint })
+        Ok(Self { files, totals, context, config, checkpoint, output, output_format, fingerprint })
     }
 }
 

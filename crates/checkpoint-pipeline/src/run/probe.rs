@@ -5,6 +5,7 @@ use std::sync::Arc;
 use checkpoint_store::IdSet;
 
 use super::feed::Rows;
+use super::id_reader::IdReader;
 use super::prepare::Prepared;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::Pipeline;
@@ -39,14 +40,14 @@ pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<
 fn first_match(rows: &Arc<Rows>, done: &dyn IdSet) -> Result<(bool, String)> {
     let mut example = String::from("none, as the input has no rows");
     let mut first = true;
-    for file in &rows.files {
-        let mut open = rows.open(file)?;
-        while let Some(piece) = open.next()? {
+    for (file, total) in rows.files.iter().zip(&rows.totals) {
+        let mut reader = IdReader::open(rows, file, *total)?;
+        while let Some((ids, _)) = reader.next()? {
             if first {
-                example = checkpoint_store::show_id(piece.ids.array(), 0);
+                example = checkpoint_store::show_id(ids.array(), 0);
                 first = false;
             }
-            if done.contains(piece.ids.array())?.true_count() > 0 {
+            if done.contains(ids.array())?.true_count() > 0 {
                 return Ok((true, example));
             }
         }
@@ -59,12 +60,12 @@ pub(super) async fn count(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dy
     let rows = Rows::ids_only(pipeline, prepared);
     let counting = move || {
         let mut counts = Vec::with_capacity(rows.files.len());
-        for file in &rows.files {
+        for (file, total) in rows.files.iter().zip(&rows.totals) {
             let (mut all, mut finished) = (0, 0);
-            let mut open = rows.open(file)?;
-            while let Some(piece) = open.next()? {
-                all += piece.ids.len() as u64;
-                finished += done.contains(piece.ids.array())?.true_count() as u64;
+            let mut reader = IdReader::open(&rows, file, *total)?;
+            while let Some((ids, _)) = reader.next()? {
+                all += ids.len() as u64;
+                finished += done.contains(ids.array())?.true_count() as u64;
             }
             counts.push((all, finished));
         }
