@@ -6,6 +6,7 @@ mod bad_input;
 mod ends;
 mod exec;
 mod formats;
+mod holes;
 mod housekeeping;
 mod ids;
 mod numbers;

@@ -1,25 +1,14 @@
 //! What a run and a plan count: 70 percent done and resumed, and a plan that says what the run then does.
 
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, StringArray};
-
-use crate::support::tables::rows;
+use crate::support::tables::heavy_rows;
 use crate::support::{Job, Tree, ids_of, int_rows, read_dir, worker, write_parquet};
 
 /// A thousand rows in ten files, with a text that makes them heavy.
 fn thousand_rows() -> Job {
     let job = Job::new();
     for part in 0..10_i64 {
-        let ids = part * 100..part * 100 + 100;
-        let heavy =
-            |id: i64| (0..40).map(|n| format!("{:016x}", (id * 41 + n).wrapping_mul(0x5851_f42d_4c95_7f2d))).collect();
-        let text: Vec<String> = ids.clone().map(heavy).collect();
-        let columns: [(&str, ArrayRef); 2] = [
-            ("id", Arc::new(Int64Array::from_iter_values(ids))),
-            ("text", Arc::new(StringArray::from_iter_values(text))),
-        ];
-        write_parquet(&job.input().join(format!("part-{part}.parquet")), &rows(columns));
+        let rows = heavy_rows(part * 100..part * 100 + 100);
+        write_parquet(&job.input().join(format!("part-{part}.parquet")), &rows);
     }
     job
 }
@@ -42,8 +31,10 @@ fn seventy_percent_done_is_skipped_and_thirty_computed_and_appended() {
         ("would_void", 0),
     ]);
     let resumed = job.run_in_tasks(50, &[]).exits(0);
+    // What is done is not read again, but for its IDs: what is left, and the ends of the files that say what is where.
     let read = resumed.number("bytes_read");
-    assert!(read > 0 && read <= 2 * input_bytes, "{read} of {input_bytes}\n{}", resumed.show());
+    assert!(read >= input_bytes * 3 / 10, "{read} of {input_bytes}\n{}", resumed.show());
+    assert!(read <= input_bytes * 45 / 100, "{read} of {input_bytes}\n{}", resumed.show());
     let resumed = resumed.numbers(&[
         ("input_rows", 1000),
         ("skipped_rows", 700),

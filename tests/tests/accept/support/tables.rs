@@ -17,6 +17,14 @@ pub(crate) fn int_rows(ids: impl IntoIterator<Item = i64>) -> RecordBatch {
     rows([("id", Arc::new(Int64Array::from(ids)) as ArrayRef), ("text", Arc::new(text))])
 }
 
+/// Rows with an `int64` ID and a text of six kilobytes that does not pack well.
+pub(crate) fn heavy_rows(ids: std::ops::Range<i64>) -> RecordBatch {
+    let word = |n: i64| format!("{:016x}", n.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    let text = ids.clone().map(|id| (0..400).map(|n| word(id * 401 + n)).collect::<String>());
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(text));
+    rows([("id", Arc::new(Int64Array::from_iter_values(ids)) as ArrayRef), ("text", text)])
+}
+
 /// Rows of these columns.
 pub(crate) fn rows<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("columns of one length")
