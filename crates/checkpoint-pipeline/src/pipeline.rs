@@ -98,7 +98,7 @@ impl Pipeline {
             rows_per_task: 10_000,
             bytes_per_task: 256 << 20,
             task_age: Duration::from_secs(60),
-            memory: 256 << 20,
+            memory: 192 << 20,
             keep_checkpoint: false,
             append: false,
             version: None,
@@ -189,7 +189,7 @@ impl Pipeline {
         self
     }
 
-    /// Bytes of batches in flight, over all workers; 256 MiB by default.
+    /// Bytes of batches in flight, over all workers, their output included; 192 MiB by default.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes.max(1 << 20);

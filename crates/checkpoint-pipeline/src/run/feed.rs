@@ -31,6 +31,7 @@ pub(super) struct Feed {
     handle: tokio::runtime::Handle,
     memory: Arc<Semaphore>,
     memory_units: u64,
+    memory_factor: u64,
     halt: CancellationToken,
     unique: Option<Repeats>,
     skipped: u64,
@@ -52,6 +53,7 @@ impl Feed {
             handle: tokio::runtime::Handle::current(),
             memory: Arc::new(Semaphore::new(memory_units as usize)),
             memory_units,
+            memory_factor: pipeline.transform.memory_factor().max(1) as u64,
             halt,
             unique: pipeline.check_unique.then(Repeats::default),
             skipped: 0,
@@ -138,8 +140,7 @@ impl Feed {
 
     /// Waits for memory and for a worker. False when the run is over.
     fn send(&self, piece: Piece, sender: &mpsc::Sender<Item>) -> Result<bool> {
-        // A batch stands for its input and about as much output.
-        let units = (2 * decoded_size(&piece.records) / UNIT).clamp(1, self.memory_units) as u32;
+        let units = (self.memory_factor * decoded_size(&piece.records) / UNIT).clamp(1, self.memory_units) as u32;
         let waiting = async {
             tokio::select! {
                 permit = self.memory.clone().acquire_many_owned(units) => permit.ok(),

@@ -55,7 +55,9 @@ impl Prepared {
         let id_type = id_type(pipeline, &files, &context).await?;
         let fingerprint = fingerprint(pipeline, &files, &id_type, output.url())?;
         let rows = (pipeline.batch_rows as u64).min(pipeline.rows_per_task) as usize;
-        let batch_bytes = (pipeline.memory / (pipeline.workers * 4).max(8)).clamp(1 << 20, 32 << 20);
+        // Every worker can have a batch in hand and one waiting.
+        let share = pipeline.memory / (2 * pipeline.workers.max(1) * pipeline.transform.memory_factor().max(1));
+        let batch_bytes = share.clamp(1 << 20, 32 << 20);
         let config = ReadConfig::new().with_batch_rows(rows).with_batch_bytes(batch_bytes);
         let output_format = pipeline.output_format.unwrap_or_else(|| format_of_all(&files));
         Ok(Self { files, totals, context, config, checkpoint, output, output_format, fingerprint })

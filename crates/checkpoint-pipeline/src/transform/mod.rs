@@ -56,6 +56,12 @@ pub trait Transform: Debug + Send + Sync {
         let _ = schema;
     }
 
+    /// How many times its own size a batch takes in memory until its output is there, the batch and the
+    /// output included. Fewer batches are in flight where it is more.
+    fn memory_factor(&self) -> usize {
+        2
+    }
+
     /// Called once after the last batch, to let go of what the transform holds. Every batch that was
     /// answered counts, whatever happens here.
     ///

@@ -135,6 +135,15 @@ impl Transform for ProcessPool {
         self.exchange.output.preset(schema);
     }
 
+    fn memory_factor(&self) -> usize {
+        // The batch as Arrow, what the child is sent and sends, the answer as Arrow; JSON is several times
+        // the size of what it says, and parsed whole.
+        match self.exchange.format {
+            ExecFormat::Arrow => 4,
+            ExecFormat::JsonLines => 10,
+        }
+    }
+
     async fn apply(&self, batch: Batch) -> Result<Vec<RecordBatch>, TransformError> {
         if self.exchange.format == ExecFormat::JsonLines && batch.records.num_rows() == 0 {
             return Ok(Vec::new());
