@@ -202,8 +202,8 @@ fn damaged_state_files_are_named() {
 #[test]
 fn every_command_explains_itself() {
     for verb in ["run", "plan", "status", "ids", "verify", "recover", "rm", "gc", "fs"] {
-        ckpt([verb]).exits(2).is_no_crash();
-        ckpt([verb, "--no-such-flag"]).exits(2).is_no_crash();
+        ckpt([verb]).exits(2).without_a_crash();
+        ckpt([verb, "--no-such-flag"]).exits(2).without_a_crash();
         let help = ckpt([verb, "--help"]).exits(0);
         assert!(help.out.contains("Usage: ckpt"), "{}", help.show());
     }

@@ -186,8 +186,7 @@ fn a_deletion_that_was_stopped_is_finished_and_nothing_is_processed() {
                 }
             }
         }
-        fs::write(job.checkpoint().join("_meta/complete"), &data.0[&mark].clone().expect("the mark"))
-            .expect("complete");
+        fs::write(job.checkpoint().join("_meta/complete"), data.0[&mark].clone().expect("the mark")).expect("complete");
         for name in records.iter().take(gone) {
             fs::remove_file(job.checkpoint().join(format!("{name}.parquet"))).expect("a record goes");
         }

@@ -25,10 +25,10 @@ impl Held {
         let mut command = job.command("run", &["--exec", exec, "--exec-format", "jsonl", "--workers", "1"]);
         command.args(["--batch-size", "10", "--rows-per-task", "10"]);
         let before = attempts(job);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ckpt starts");
+        let held = Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ckpt starts"));
         for _ in 0..1500 {
             if attempts(job) > before {
-                return Self(child);
+                return held;
             }
             std::thread::sleep(Duration::from_millis(20));
         }

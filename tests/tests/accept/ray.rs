@@ -252,9 +252,7 @@ fn loaded_by_ray(job: &Job, input: &Path, extra: &[&str]) -> Value {
     let output = command.output().expect("python3 starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_str(&text).expect("JSON");
-    println!("{report}");
-    report
+    serde_json::from_str(&text).expect("JSON")
 }
 
 /// Runs only where `python3` has Ray. What it printed is kept in `fixtures/ray-2.60/ours-in-ray.json`.
@@ -270,6 +268,7 @@ fn ours_load_in_ray() {
         }
     };
     let check = |report: &Value, skipped: u64| {
+        println!("{report}");
         assert_eq!(report["skipped"], skipped, "{report}");
         assert_eq!(report["written"], 40 - skipped, "{report}");
         assert_eq!(report["output_rows"], 40, "{report}");

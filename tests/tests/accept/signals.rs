@@ -1,7 +1,7 @@
 //! Signals: preemption and Ctrl-C end a run well, with the exit code of the signal.
 
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,41 +14,64 @@ fn two_hundred_rows() -> Job {
     job
 }
 
+/// A program that was started, and that is not left behind when a test fails.
+struct Running(Option<Child>);
+
+impl Running {
+    fn new(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Self(Some(child.expect("ckpt starts")))
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it runs")
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child().id()).expect("a process ID")).expect("a process ID");
+        kill_process(pid, signal).expect("the process takes signals");
+    }
+
+    fn end(mut self) -> Ran {
+        let output = self.0.take().expect("it runs").wait_with_output().expect("it ends");
+        Ran::new("run, until a signal".to_owned(), &output)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Starts a run whose transform takes a moment for each batch, and waits until something is committed.
-fn start(job: &Job) -> Child {
+fn start(job: &Job) -> Running {
     let script = job.dir().join("slow.sh");
     let text = "while IFS= read -r line; do sleep 0.01; printf '%s\\n' \"$line\"; done\n";
     std::fs::write(&script, text).expect("a file is written");
     let exec = format!("exec sh '{}'", script.display());
     let mut command = job.command("run", &["--exec", &exec, "--exec-format", "jsonl", "--json"]);
     command.args(["--workers", "1", "--batch-size", "5", "--rows-per-task", "10"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ckpt starts");
+    let running = Running::new(&mut command);
     for _ in 0..1500 {
         if job.checkpoint().exists() && job.records().len() >= 2 {
-            return child;
+            return running;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     unreachable!("nothing was committed in 30 seconds");
 }
 
-fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process ID")).expect("a process ID");
-    kill_process(pid, signal).expect("the process takes signals");
-}
-
-fn end(child: Child) -> Ran {
-    let output = child.wait_with_output().expect("it ends");
-    Ran::new("run, until a signal".to_owned(), &output)
-}
-
 #[test]
 fn a_signal_ends_the_run_with_its_code_and_everything_finished_is_committed() {
     for (which, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let job = two_hundred_rows();
-        let child = start(&job);
-        signal(&child, which);
-        let ran = end(child).exits(code).complains();
+        let mut running = start(&job);
+        running.signal(which);
+        let ran = running.end().exits(code).complains();
         assert_eq!(ran.out, "", "no result of a run that did not end");
         let status = job.status();
         let done = status.number("committed_rows");
@@ -68,11 +91,11 @@ fn a_signal_ends_the_run_with_its_code_and_everything_finished_is_committed() {
 #[test]
 fn a_second_signal_stops_at_once_and_the_rerun_completes() {
     let job = two_hundred_rows();
-    let child = start(&job);
-    signal(&child, Signal::INT);
+    let mut running = start(&job);
+    running.signal(Signal::INT);
     std::thread::sleep(Duration::from_millis(5));
-    signal(&child, Signal::INT);
-    let ran = end(child);
+    running.signal(Signal::INT);
+    let ran = running.end();
     assert!(ran.code == 130 || ran.code == -2, "{}", ran.show());
     job.run(&[]).exits(0);
     assert_eq!(ids_of(&read_dir(&job.output())), (0..200).collect::<Vec<i64>>());
@@ -85,11 +108,10 @@ fn a_closed_pipe_is_a_quiet_end() {
     write_parquet(&job.input().join("a.parquet"), &int_rows(0..200_000));
     job.run(&["--keep-checkpoint"]).exits(0);
     let mut command = crate::support::program::command();
-    command.arg("ids").arg(job.checkpoint()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("ckpt starts");
+    let mut running = Running::new(command.arg("ids").arg(job.checkpoint()));
     let mut few = [0; 64];
-    child.stdout.take().expect("a pipe").read_exact(&mut few).expect("some lines");
-    let ran = end(child);
+    running.child().stdout.take().expect("a pipe").read_exact(&mut few).expect("some lines");
+    let ran = running.end();
     assert_eq!(ran.err, "", "{}", ran.show());
     assert_eq!(ran.code, 0, "{}", ran.show());
 }

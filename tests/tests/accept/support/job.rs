@@ -73,7 +73,7 @@ impl Job {
     #[track_caller]
     pub(crate) fn run_until(&self, done: usize, task_rows: usize, extra: &[&str]) {
         let exec = program::worker(&format!("--fail-after {done}"));
-        self.run_in_tasks(task_rows, &[&["--exec", &exec], extra].concat()).exits(1).is_no_crash();
+        self.run_in_tasks(task_rows, &[&["--exec", &exec], extra].concat()).exits(1).without_a_crash();
         let committed = self.status().number("committed_rows");
         assert_eq!(committed, done as u64, "the run stopped elsewhere");
     }
@@ -82,7 +82,7 @@ impl Job {
     #[track_caller]
     pub(crate) fn run_until_more(&self, more: usize, done: u64) {
         let exec = program::worker(&format!("--fail-after {more}"));
-        self.run_in_tasks(10, &["--exec", &exec]).exits(1).is_no_crash();
+        self.run_in_tasks(10, &["--exec", &exec]).exits(1).without_a_crash();
         assert_eq!(self.status().number("committed_rows"), done, "the run stopped elsewhere");
     }
 

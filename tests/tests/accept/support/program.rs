@@ -78,12 +78,12 @@ impl Ran {
         let errors = self.err.lines().filter(|line| line.starts_with("error: ")).count();
         assert_eq!(errors, 1, "one line says what is wrong\n{}", self.show());
         assert!(self.err.lines().any(|line| line.starts_with("hint: ")), "no hint\n{}", self.show());
-        self.is_no_crash()
+        self.without_a_crash()
     }
 
     /// Fails the test when it shows a panic or a backtrace.
     #[track_caller]
-    pub(crate) fn is_no_crash(self) -> Self {
+    pub(crate) fn without_a_crash(self) -> Self {
         let crash = ["panicked", "RUST_BACKTRACE", "stack backtrace"];
         assert!(!crash.iter().any(|word| self.err.contains(word)), "it crashed\n{}", self.show());
         self
