@@ -230,3 +230,21 @@ fn a_job_directory_has_the_output_and_the_checkpoint() {
     assert_eq!(ids_of(&read_dir(&job.dir().join("job/output"))), (0..40).collect::<Vec<i64>>());
     assert!(job.dir().join("job/checkpoint/_meta/job.json").exists());
 }
+
+/// Relative paths, `file:` URLs and final slashes name the same places, half way and after the end.
+#[test]
+fn other_spellings_of_the_same_places_go_on_and_end_the_same_job() {
+    let job = forty_rows();
+    job.run_until(20, 10, &[]);
+    let run = |input: &str, output: String, checkpoint: &str| {
+        let mut command = program::command();
+        command.current_dir(job.dir()).args(["run", "--json", "--id-column", "id", "--input", input]);
+        command.args(["--output", &output, "--checkpoint", checkpoint]);
+        program::run(&mut command).exits(0)
+    };
+    let url = format!("file://{}/", job.output().display());
+    run("input/", url, "./checkpoint//").numbers(&[("skipped_rows", 20), ("processed_rows", 20)]);
+    let again = run("./input", "output".to_owned(), "input/../checkpoint");
+    assert!(again.flag("already_complete"), "{}", again.show());
+    assert_eq!(ids_of(&read_dir(&job.output())), (0..40).collect::<Vec<i64>>());
+}
