@@ -14,6 +14,7 @@ pub mod effect_kills;
 mod effect_kind;
 mod job;
 mod leases;
+mod moments;
 mod orders;
 mod place;
 pub mod random_kills;

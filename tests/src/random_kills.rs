@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use checkpoint_testkit::When;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -11,11 +10,11 @@ use crate::audit::{Ending, audit};
 use crate::census::{Census, Row, Tally};
 use crate::effect_kind::EffectKind;
 use crate::job::Job;
+use crate::moments::{Anchor, Moment, Phases};
 use crate::place::Place;
 use crate::rows::{Format, Rows};
-use crate::running::{Ended, Running};
-use crate::stopwatch::Stopwatch;
-use crate::trace::{TraceLine, read_trace};
+use crate::running::Ended;
+use crate::trace::read_trace;
 
 /// The variable that replays a run.
 const SEED: &str = "CKPT_SEED";
@@ -34,35 +33,8 @@ pub struct Siege<'a> {
     inputs: Vec<(String, Rows)>,
     delay: Duration,
     rng: StdRng,
-    durations: Durations,
+    phases: Phases,
     tally: Tally,
-}
-
-/// How long the parts of a run take that nobody kills.
-#[derive(Debug, Default, Clone, Copy)]
-struct Durations {
-    whole: Duration,
-    /// From the first pending record to the last commit.
-    working: Duration,
-    /// From the first effect to the first pending record.
-    starting: Duration,
-    /// From the last commit to the end.
-    ending: Duration,
-}
-
-/// What is waited for before the random pause and the kill.
-#[derive(Debug, Clone, Copy)]
-enum Moment {
-    /// Nothing: any time from the start on.
-    Any(Duration),
-    /// The first effect.
-    Started(Duration),
-    /// The first commit of a run that has prepared nothing: a roll-forward.
-    RolledForward(Duration),
-    /// The first pending record.
-    Prepared(Duration),
-    /// `_meta/complete`.
-    Complete(Duration),
 }
 
 /// How many kills the environment asks for.
@@ -98,7 +70,7 @@ pub fn run(program: &'static str, place: &Place, delay: Duration, kills: u64, se
         ],
         delay,
         rng: StdRng::seed_from_u64(seed),
-        durations: Durations::default(),
+        phases: Phases::default(),
         tally: Tally::default(),
     };
     for (dir, rows) in &siege.inputs {
@@ -129,44 +101,20 @@ impl<'a> Siege<'a> {
         job
     }
 
-    /// Runs a job without a kill, with one eye on the clock.
+    /// Runs a job without a kill, to know its parts.
     fn measure(&mut self) -> Result<()> {
         let job = self.new_job("measured".to_owned(), 0);
-        let watch = Stopwatch::start();
         let mut running = job.start(None)?;
-        let (mut first, mut pending, mut last) = (None, None, Duration::ZERO);
-        while !running.has_ended()? {
-            let lines = read_trace(running.trace())?;
-            let now = watch.elapsed();
-            if !lines.is_empty() {
-                first.get_or_insert(now);
-            }
-            if lines.iter().any(|line| line.kind == EffectKind::Pending) {
-                pending.get_or_insert(now);
-            }
-            if lines.last().is_some_and(|line| line.kind <= EffectKind::Commit) {
-                last = now;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let whole = watch.elapsed();
+        self.phases = Phases::measure(&mut running)?;
         running.wait()?.expect(0)?;
-        audit(&job, Ending::Deleted)?;
-        let (first, pending) = (first.unwrap_or_default(), pending.context("the job prepared nothing")?);
-        self.durations = Durations {
-            whole,
-            working: last.saturating_sub(pending),
-            starting: pending.saturating_sub(first),
-            ending: whole.saturating_sub(last),
-        };
-        Ok(())
+        audit(&job, Ending::Deleted)
     }
 
     fn job(&mut self, number: u64) -> Result<()> {
         let input = usize::from(number.is_multiple_of(5));
         let mut job = self.new_job(format!("job-{number}"), input);
         job.keep = number.is_multiple_of(3);
-        let first = self.first_moment(number, job.keep);
+        let first = self.first_moment(number);
         let mut story = Vec::new();
         self.live(&job, first, &mut story).with_context(|| format!("its story: {}", story.join(", then ")))
     }
@@ -177,7 +125,7 @@ impl<'a> Siege<'a> {
         while let Some(now) = moment {
             story.push(format!("{now:?}"));
             let mut running = job.start(None)?;
-            self.wait_for(now, &mut running)?;
+            now.wait(&mut running)?;
             let ended = running.kill()?;
             if !ended.was_killed() {
                 story.push("it was faster".to_owned());
@@ -193,65 +141,30 @@ impl<'a> Siege<'a> {
         audit(job, if job.keep { Ending::Kept } else { Ending::Deleted })
     }
 
-    fn within(&mut self, length: Duration) -> Duration {
-        length.mul_f64(self.rng.random_range(0.0..1.0))
-    }
-
-    /// Mostly while the first run works; now and then at any time, or while it deletes its checkpoint.
-    fn first_moment(&mut self, number: u64, keep: bool) -> Moment {
-        let durations = self.durations;
+    /// Mostly while the first run works; now and then at any time, or while it ends.
+    fn first_moment(&mut self, number: u64) -> Moment {
+        let (phases, rng) = (self.phases, &mut self.rng);
         match number % 8 {
-            3 if !keep => Moment::Complete(self.within(durations.ending)),
-            7 => Moment::Any(self.within(durations.whole)),
-            _ => Moment::Prepared(self.within(durations.working.mul_f64(0.9))),
+            3 => phases.after(Anchor::Ending, phases.ending, rng),
+            7 => phases.any_time(rng),
+            _ => phases.after(Anchor::Prepared, phases.working, rng),
         }
     }
 
     /// Half of the time a later run is killed too, mostly while it recovers; more often when it has a task
     /// to roll forward.
     fn next_moment(&mut self, job: &Job<'_>, census: &Census) -> Option<Moment> {
-        let durations = self.durations;
-        let finished = census.tasks.values().any(|row| *row == Row::PendingComplete);
-        if !self.rng.random_bool(if finished { 0.75 } else { 0.5 }) {
+        let (phases, rng) = (self.phases, &mut self.rng);
+        let is_finished = census.tasks.values().any(|row| *row == Row::PendingComplete);
+        if !rng.random_bool(if is_finished { 0.75 } else { 0.5 }) {
             return None;
         }
-        let left = 1.0 - (census.counting as f64 / tasks_of(job) as f64).min(1.0);
-        Some(match self.rng.random_range(0..3) {
-            0 => Moment::Prepared(self.within(durations.working.mul_f64(0.9 * left))),
-            1 if finished => Moment::RolledForward(self.within(durations.starting.mul_f64(0.7))),
-            _ => Moment::Started(self.within(durations.starting.mul_f64(1.2))),
+        let left = tasks_of(job).saturating_sub(census.counting);
+        Some(match rng.random_range(0..3) {
+            0 => phases.after(Anchor::Prepared, phases.working * left / tasks_of(job), rng),
+            1 if is_finished => phases.after(Anchor::RollForward, phases.starting / 2, rng),
+            _ => phases.after(Anchor::FirstEffect, phases.starting * 2, rng),
         })
-    }
-
-    fn wait_for(&self, moment: Moment, running: &mut Running) -> Result<()> {
-        let is_reached = |lines: &[TraceLine]| match moment {
-            Moment::Any(_) => true,
-            Moment::Started(_) => !lines.is_empty(),
-            Moment::Prepared(_) => {
-                lines.iter().any(|line| line.kind == EffectKind::Pending && line.when == When::After)
-            }
-            Moment::RolledForward(_) => {
-                lines.iter().any(|line| matches!(line.kind, EffectKind::Commit | EffectKind::Pending))
-            }
-            Moment::Complete(_) => {
-                lines.iter().any(|line| line.kind == EffectKind::Complete && line.when == When::After)
-            }
-        };
-        while !is_reached(&read_trace(running.trace())?) {
-            if running.has_ended()? {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let pause = match moment {
-            Moment::Any(pause)
-            | Moment::Started(pause)
-            | Moment::RolledForward(pause)
-            | Moment::Prepared(pause)
-            | Moment::Complete(pause) => pause,
-        };
-        std::thread::sleep(pause);
-        Ok(())
     }
 
     /// Counts what a kill left, and sometimes adds what a late request of the dead would.

@@ -75,11 +75,20 @@ impl Rows {
     /// # Errors
     /// Which rows are missing, doubled, foreign or changed, and where.
     pub fn check(&self, files: &BTreeMap<String, Bytes>) -> Result<()> {
-        let mut seen: BTreeMap<i64, Vec<&str>> = (0..self.count).map(|row| (id(row), Vec::new())).collect();
+        self.check_without(files, &[])
+    }
+
+    /// As [`Rows::check`], for an output without the rows that were set aside, given by their IDs.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_without(&self, files: &BTreeMap<String, Bytes>, set_aside: &[i64]) -> Result<()> {
+        let wanted = (0..self.count).map(id).filter(|id| !set_aside.contains(id));
+        let mut seen: BTreeMap<i64, Vec<&str>> = wanted.map(|id| (id, Vec::new())).collect();
         for (name, bytes) in files {
             for (id, text) in self.read(bytes).with_context(|| format!("reading {name}"))? {
                 ensure!(text == payload(id), "row {id} is changed in {name}: {text:?}");
-                let Some(places) = seen.get_mut(&id) else { bail!("{name} has row {id}, which no input has") };
+                let Some(places) = seen.get_mut(&id) else { bail!("{name} has row {id}, which does not belong there") };
                 places.push(name);
             }
         }
@@ -166,6 +175,9 @@ mod tests {
             check(&[&all[..4], &all[4..]]).expect("each once");
             assert!(check(&[&all[..4], &all[5..]]).expect_err("one is missing").to_string().contains("1 rows"));
             assert!(check(&[&all[..5], &all[4..]]).expect_err("one is doubled").to_string().contains("f1"));
+            let files = [("f".to_owned(), file(&all[1..]))].into();
+            rows.check_without(&files, &all[..1]).expect("one is set aside");
+            assert!(rows.check_without(&files, &all[..2]).is_err(), "it is there all the same");
             assert!(check(&[&all, &[5]]).expect_err("one is foreign").to_string().contains("row 5"));
         }
         let rows = Rows { count: 1, files: 1, format: Format::JsonLines };

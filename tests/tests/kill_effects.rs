@@ -50,7 +50,6 @@ fn around_a_resumed_deletion(place: &Place, choice: Choice) -> anyhow::Result<Re
     let job = job(place, "ended")?;
     let state = state_half_deleted(&job)?;
     let report = run(&job, &state, choice)?;
-    has(&report, EffectKind::Mark, 1);
     has(&report, EffectKind::Delete, 4);
     let of_work = |kind| matches!(kind, EffectKind::Pending | EffectKind::Data | EffectKind::Commit);
     assert!(!report.effects.iter().any(|effect| of_work(effect.kind)), "a finished job did work: {report}");
