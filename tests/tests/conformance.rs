@@ -1,5 +1,7 @@
 //! The conformance suite on every backend that can run here.
 
+#![expect(clippy::print_stdout, reason = "prints the matrix of cases")]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Memory is bounded: gigabytes of rows, some of them huge, in a file of one row group, under a gigabyte.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

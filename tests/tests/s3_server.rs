@@ -1,5 +1,7 @@
 //! The S3 backend against a real server: what mocks cannot prove.
 
+#![expect(clippy::print_stderr, reason = "says which server is tested")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

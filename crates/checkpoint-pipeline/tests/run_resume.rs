@@ -1,5 +1,7 @@
 //! A job that fails, is stopped, and is run again: every row once.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
