@@ -150,12 +150,14 @@ impl Start<'_> {
         }
         snapshot.refuse_headless(url)?;
         let changed = compare(&snapshot, fingerprint, options.allow_changed_read, url)?;
-        let job = create_job(fenced, fingerprint, options.append).await?;
         if changed {
             record_fingerprint(fenced, lease.attempt(), fingerprint).await?;
         }
         let held = snapshot.fingerprint_of;
-        let settled = settle(fenced, &output, lease.attempt(), held, *reader, Damage::Refuse).await?;
+        let now = Some(*fingerprint);
+        let settled = settle(fenced, &output, lease.attempt(), held, now, *reader, Damage::Refuse).await?;
+        // After the records that Ray left were found to have the job's IDs: what is created here stays.
+        let job = create_job(fenced, fingerprint, options.append).await?;
         let Settled { closed, plan, recovery, .. } = settled;
         let output_schema = plan.output_schema.as_deref().map(decode_schema).transpose()?;
         Ok(Owned::Ready(Box::new(Ready {

@@ -58,6 +58,6 @@ pub async fn preview(
     }
     snapshot.refuse_headless(checkpoint.url())?;
     compare(&snapshot, fingerprint, options.allow_changed_read, checkpoint.url())?;
-    let (plan, recovery, _) = foresee(checkpoint, &snapshot, output, reader, Damage::Refuse).await?;
+    let (plan, recovery, _) = foresee(checkpoint, &snapshot, Some(fingerprint), output, reader, Damage::Refuse).await?;
     Ok(Preview { already_complete: None, ids: Arc::new(plan.ids), recovery })
 }

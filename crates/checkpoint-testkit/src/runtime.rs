@@ -52,13 +52,15 @@ impl ManualClock {
         settle().await;
         let end = self.now() + by;
         loop {
-            {
+            let woken = {
                 let mut world = self.lock();
                 let now = world.now;
                 let due = world.sleepers.values().map(|(at, _)| *at).filter(|at| *at > now).min();
                 world.now = due.map_or(end, |due| due.min(end));
-                world.wake();
-            }
+                world.wakers()
+            };
+            // Outside of the lock: a waker may be the last thing that holds a task, and the task a sleep.
+            woken.into_iter().for_each(Waker::wake);
             settle().await;
             if self.now() >= end {
                 return;
@@ -78,10 +80,8 @@ async fn settle() {
 }
 
 impl World {
-    fn wake(&mut self) {
-        for (_, waker) in self.sleepers.values() {
-            waker.wake_by_ref();
-        }
+    fn wakers(&self) -> Vec<Waker> {
+        self.sleepers.values().map(|(_, waker)| waker.clone()).collect()
     }
 }
 
@@ -117,9 +117,12 @@ impl ManualRuntime {
 
     /// Lets a stopped process go on.
     pub fn resume(&self) {
-        let mut world = self.clock.lock();
-        world.stopped.remove(&self.process);
-        world.wake();
+        let woken = {
+            let mut world = self.clock.lock();
+            world.stopped.remove(&self.process);
+            world.wakers()
+        };
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Kills the process: it never wakes again, and the others of its host see that it is gone.
@@ -191,17 +194,19 @@ impl Future for Sleep {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut world = self.clock.lock();
         if world.now >= self.at && !world.stopped.contains(&self.process) {
-            world.sleepers.remove(&self.id);
             return Poll::Ready(());
         }
-        world.sleepers.insert(self.id, (self.at, context.waker().clone()));
+        let before = world.sleepers.insert(self.id, (self.at, context.waker().clone()));
+        drop(world);
+        drop(before);
         Poll::Pending
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        self.clock.lock().sleepers.remove(&self.id);
+        let waker = self.clock.lock().sleepers.remove(&self.id);
+        drop(waker);
     }
 }
 

@@ -64,7 +64,7 @@ pub async fn recover(
         return Ok(report(RecoveryReport::default(), 0, options.dry_run));
     }
     if options.dry_run {
-        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, output, reader, damage).await?;
+        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, None, output, reader, damage).await?;
         return Ok(report(recovery, repaired.len(), true));
     }
     let lease = Lease::acquire(checkpoint, options.lease, snapshot.highest_attempt()).await?;
@@ -92,7 +92,7 @@ async fn recover_under(
     }
     snapshot.refuse_headless(fenced.url())?;
     let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
-    let settled = settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, reader, damage).await?;
+    let settled = settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, None, reader, damage).await?;
     lease.end(AttemptState::Maintained).await?;
     Ok(report(settled.recovery, settled.repaired.len(), false))
 }

@@ -13,11 +13,11 @@ use crate::checkpoint::Checkpoint;
 use crate::complete::{CompleteFile, OutputView};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{ExactIdSet, show_id};
+use crate::id::{ExactIdSet, IdSet, show_id};
 use crate::layout;
 use crate::names::{TaskName, owner};
 use crate::record::Record;
-use crate::recovery::{Loaded, load_records};
+use crate::recovery::{Loaded, class_problem, load_records};
 use crate::snapshot::Snapshot;
 
 /// How often a check is begun anew before a checkpoint that keeps changing hands is an error.
@@ -100,6 +100,7 @@ async fn verify_once(
     let files = files_by_task(before, &counting, &view);
     let mut all = ExactIdSet::new();
     let column = before.fingerprint.as_ref().map(|f| f.id_column.clone());
+    let wanted = before.fingerprint.as_ref().map(|f| f.id_class.clone());
     let mut records = std::pin::pin!(load_records(&checkpoint.storage, counting.clone(), column));
     while let Some(loaded) = records.next().await {
         let (name, loaded) = loaded?;
@@ -115,6 +116,11 @@ async fn verify_once(
                 continue;
             }
         };
+        let class = wanted.clone().or_else(|| all.class().map(ToString::to_string));
+        if let Some(problem) = class_problem(&record, class.as_deref()) {
+            check.lost.push((name.clone(), format!("damaged record {name}: {problem}")));
+            continue;
+        }
         count_ids(&mut check.report, &mut all, &name, &record)?;
         let empty = Vec::new();
         let on_disk = files.get(&name).unwrap_or(&empty);

@@ -14,6 +14,7 @@ use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::id::{ExactIdSet, IdSet};
+use crate::job::Fingerprint;
 use crate::layout;
 use crate::names::TaskName;
 use crate::record::{self, DataFile, Record, RecordFacts};
@@ -66,7 +67,10 @@ impl Plan {
             n => format!(" (and {n} more)"),
         };
         Err(Error::bad_data(format!("a committed record is damaged: {what}: record={url}/{name}{more}")).with_hint(
-            format!("`ckpt recover {url} --output URL --repair` sets it aside and lets its rows be computed again"),
+            format!(
+                "if it should have these IDs, check --id-column; else `ckpt recover {url} --output URL --repair` sets \
+                 it aside and lets its rows be computed again"
+            ),
         ))
     }
 
@@ -111,19 +115,21 @@ impl Plan {
 
 /// Decides what counts of everything before the open attempt.
 ///
-/// `job` in the snapshot tells our own tasks from others'; `id_column` and `id_class` are what records must
-/// hold when they are known. A damaged committed record is reported in the plan, not an error here.
+/// The job in the snapshot tells our own tasks from others'. `job` says which IDs records must hold; where it is
+/// not given, what was recorded does. A damaged committed record is reported in the plan, not an error here.
 ///
 /// # Errors
 /// `Storage`, and `BadData` from data files that cannot be read for lack of a reader.
 pub(crate) async fn plan(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
+    job: Option<&Fingerprint>,
     output: Option<(&StorageRef, &OutputView, &dyn DataReader)>,
 ) -> Result<Plan> {
     let storage = &checkpoint.storage;
-    let id_column = snapshot.fingerprint.as_ref().map(|f| f.id_column.clone());
-    let id_class = snapshot.fingerprint.as_ref().map(|f| f.id_class.clone());
+    let job = job.or(snapshot.fingerprint.as_ref());
+    let id_column = job.map(|f| f.id_column.clone());
+    let id_class = job.map(|f| f.id_class.clone());
     let mut plan = Plan { void: snapshot.closed.void.clone(), id_column: id_column.clone(), ..Plan::default() };
 
     let mut names = snapshot.counting();

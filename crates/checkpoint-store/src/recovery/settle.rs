@@ -13,6 +13,7 @@ use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
+use crate::job::Fingerprint;
 use crate::layout;
 use crate::names::TaskName;
 use crate::snapshot::Snapshot;
@@ -51,7 +52,8 @@ pub(crate) struct Settled {
 }
 
 /// Decides what counts of everything before `attempt`, writes it down, and deletes what does not.
-/// `fingerprint` is the attempt that recorded the fingerprint which held until now.
+/// `fingerprint` is the attempt that recorded the fingerprint which held until now; `job` is what records must
+/// hold the IDs of, where that is not what was recorded.
 ///
 /// # Errors
 /// `BadData` for a damaged committed record unless it is to be repaired; `Conflict` when the lease is lost;
@@ -61,13 +63,14 @@ pub(crate) async fn settle(
     output: &StorageRef,
     attempt: u64,
     fingerprint: Option<u64>,
+    job: Option<&Fingerprint>,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<Settled> {
     for _ in 0..TRIES {
         let snapshot = checkpoint.snapshot().await?;
         let view = OutputView::read(output).await?;
-        let mut plan = plan(checkpoint, &snapshot, Some((output, &view, reader))).await?;
+        let mut plan = plan(checkpoint, &snapshot, job, Some((output, &view, reader))).await?;
         let repaired = match damage {
             Damage::Refuse => {
                 plan.refuse_damage(checkpoint.url())?;
@@ -94,12 +97,13 @@ pub(crate) async fn settle(
 pub(crate) async fn foresee(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
+    job: Option<&Fingerprint>,
     output: &StorageRef,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<(Plan, RecoveryReport, BTreeSet<String>)> {
     let view = OutputView::read(output).await?;
-    let mut plan = plan(checkpoint, snapshot, Some((output, &view, reader))).await?;
+    let mut plan = plan(checkpoint, snapshot, job, Some((output, &view, reader))).await?;
     let repaired = match damage {
         Damage::Refuse => {
             plan.refuse_damage(checkpoint.url())?;

@@ -1,5 +1,7 @@
 //! The promise of the store, tried: crashes at every step, late owners, damage, and what Ray leaves behind.
 
+#![expect(clippy::panic, reason = "what a test does not expect fails it")]
+
 mod beside;
 mod closing;
 mod crash_storage;
@@ -7,6 +9,7 @@ mod crashes;
 mod damage;
 mod ends;
 mod fingerprints;
+mod golden;
 mod leases;
 mod ray_fixtures;
 mod small_job;
