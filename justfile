@@ -36,7 +36,7 @@ test: test-unit test-minio crash
 # Unit, integration and documentation tests without a server.
 test-unit:
     cargo test --workspace --exclude checkpoint-tests
-    cargo test -p checkpoint-tests --test '*' -- --skip s3_ --skip kill_
+    cargo test -p checkpoint-tests --lib --test '*' -- --skip s3_ --skip kill_
 
 # What runs against a real S3 server: $MINIO_ENDPOINT, a `minio` program, or the installed stand-in.
 test-minio:
