@@ -25,18 +25,21 @@ enum Act {
     Commit,
     /// Dies with its task as it is.
     Die,
+    /// The record of the first task that was left half done arrives, though its attempt is closed.
+    Late,
     Finish {
         keep: bool,
     },
 }
 
-/// A job with a death in it, every act of it.
-fn acts(keep: bool) -> Vec<Act> {
+/// A job with two deaths in it, every act of it, with or without a record that arrives late.
+fn acts(keep: bool, late: bool) -> Vec<Act> {
     let task = |first| [Act::Prepare(first), Act::Data(0), Act::Data(1), Act::Commit];
     let mut acts = vec![Act::Begin];
     acts.extend(task(0));
     // Dead with half of its data: void. Then with all of it: rolled forward.
     acts.extend([Act::Prepare(4), Act::Data(0), Act::Die, Act::Begin]);
+    acts.extend(late.then_some(Act::Late));
     acts.extend([Act::Prepare(4), Act::Data(0), Act::Data(1), Act::Die, Act::Begin]);
     acts.extend(task(8));
     acts.push(Act::Finish { keep });
@@ -49,6 +52,7 @@ struct Owner {
     acts: VecDeque<Act>,
     attempt: Option<Attempt>,
     step: Option<Step>,
+    late: Option<(String, Bytes)>,
 }
 
 impl Owner {
@@ -67,7 +71,16 @@ impl Owner {
                 let step = self.step.take().expect("prepared");
                 step.commit(self.attempt()).await.expect("commits");
             }
+            Some(Act::Late) => {
+                let (name, record) = self.late.clone().expect("a task was left");
+                self.world.put(&self.world.checkpoint, &name, record).await;
+            }
             Some(Act::Die) => {
+                if let (None, Some(step)) = (&self.late, &self.step) {
+                    let pending = format!("_meta/pending/{}.parquet", step.name);
+                    let record = self.world.get(&self.world.checkpoint, &pending).await;
+                    self.late = Some((format!("{}.parquet", step.name), record));
+                }
                 let attempt = self.attempt.take().expect("began");
                 attempt.end(AttemptState::Failed).await.expect("ends");
             }
@@ -94,10 +107,14 @@ struct Beside {
 struct Interruption {
     owner: Mutex<Owner>,
     state: Mutex<(u64, u64, usize)>,
+    /// The store serves one request at a time: one that nobody waits for would keep out all others.
+    place: Mutex<()>,
 }
 
 impl Interruption {
     async fn request(&self) {
+        let _place = self.place.lock().await;
+        tokio::task::yield_now().await;
         let acts = {
             let mut state = self.state.lock().await;
             let (number, at, acts) = *state;
@@ -170,17 +187,21 @@ impl Storage for Beside {
 /// A job that has done its first `done` acts, and does `acts` more right before the `at`th request of a reader.
 async fn set_up(
     atomic_rename: bool,
-    keep: bool,
+    acts: Vec<Act>,
     done: usize,
     at: u64,
     acts_then: usize,
 ) -> (Checkpoint, StorageRef, Arc<Interruption>) {
     let world = Arc::new(World::new(atomic_rename));
-    let mut owner = Owner { world: world.clone(), acts: acts(keep).into(), attempt: None, step: None };
+    let mut owner = Owner { world: world.clone(), acts: acts.into(), attempt: None, step: None, late: None };
     for _ in 0..done {
         Box::pin(owner.act()).await;
     }
-    let interruption = Arc::new(Interruption { owner: Mutex::new(owner), state: Mutex::new((0, at, acts_then)) });
+    let interruption = Arc::new(Interruption {
+        owner: Mutex::new(owner),
+        state: Mutex::new((0, at, acts_then)),
+        place: Mutex::default(),
+    });
     let beside = |inner: &StorageRef| -> StorageRef {
         Arc::new(Beside { inner: inner.clone(), interruption: interruption.clone() })
     };
@@ -200,83 +221,83 @@ fn rows_after(acts: &[Act]) -> u64 {
 
 /// Every place at which an owner can go on, by one act or by several.
 fn interruptions(requests: u64) -> impl Iterator<Item = (usize, u64, usize)> {
-    let acts = acts(true).len();
-    (0..acts).flat_map(move |done| {
-        (0..requests).flat_map(move |at| [1, 3, 20].into_iter().map(move |then| (done, at, then)))
-    })
+    let acts = acts(true, true).len();
+    (0..acts)
+        .flat_map(move |done| (0..requests).flat_map(move |at| [1, 3].into_iter().map(move |then| (done, at, then))))
+}
+
+/// Both ways to publish, and both ends.
+fn variant(done: usize, at: u64) -> (bool, bool) {
+    let even = (done as u64 + at).is_multiple_of(2);
+    (even, !even)
 }
 
 #[tokio::test]
 async fn verify_finds_no_fault_where_there_is_none() {
     let mut looked = 0;
-    for (atomic_rename, keep) in [(true, false), (false, true)] {
-        for (done, at, then) in interruptions(22) {
-            let (checkpoint, output, _held) = set_up(atomic_rename, keep, done, at, then).await;
-            let all = acts(keep);
-            let before = rows_after(&all[..done]);
-            match Box::pin(checkpoint_store::verify(&checkpoint, &output, &ParquetIds)).await {
-                Ok(found) => {
-                    let faults = (found.lost_tasks, found.missing_ids, found.duplicate_ids);
-                    assert_eq!(faults, (0, 0, 0), "{done} {at} {then}: {found:?}");
-                    // What a dead attempt left has pending records, until the next start sweeps it.
-                    assert_eq!(found.orphan_files, 0, "{done} {at} {then}: {found:?}");
-                    assert!(found.committed_ids >= before, "{done} {at} {then}: {found:?}");
-                }
-                Err(error) => assert_eq!(error.kind(), ErrorKind::NoCheckpoint, "{done} {at} {then}: {error}"),
+    for (done, at, then) in interruptions(22) {
+        let (atomic_rename, keep) = variant(done, at);
+        let all = acts(keep, false);
+        let (checkpoint, output, _held) = set_up(atomic_rename, all.clone(), done, at, then).await;
+        let before = rows_after(&all[..done]);
+        match Box::pin(checkpoint_store::verify(&checkpoint, &output, &ParquetIds)).await {
+            Ok(found) => {
+                let faults = (found.lost_tasks, found.missing_ids, found.duplicate_ids);
+                assert_eq!(faults, (0, 0, 0), "{done} {at} {then}: {found:?}");
+                // What a dead attempt left has pending records, until the next start sweeps it.
+                assert_eq!(found.orphan_files, 0, "{done} {at} {then}: {found:?}");
+                assert!(found.committed_ids >= before, "{done} {at} {then}: {found:?}");
             }
-            looked += 1;
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NoCheckpoint, "{done} {at} {then}: {error}"),
         }
+        looked += 1;
     }
     println!("verify looked {looked} times");
-    assert!(looked > 2000);
+    assert!(looked > 700);
 }
 
 #[tokio::test]
 async fn status_and_ids_count_whole_tasks_once() {
     let mut looked = 0;
-    for (atomic_rename, keep) in [(true, false), (false, true)] {
-        for (done, at, then) in interruptions(20) {
-            let all = acts(keep);
-            let until = (done + then).min(all.len());
-            let (low, high) = (rows_after(&all[..done]), rows_after(&all[..until]));
-            let ended = all[..until].iter().any(|act| matches!(act, Act::Finish { keep: false }));
-            let nothing = done == 0;
+    for (done, at, then) in interruptions(20) {
+        let (atomic_rename, keep) = variant(done, at);
+        let all = acts(keep, true);
+        let until = (done + then).min(all.len());
+        let (low, high) = (rows_after(&all[..done]), rows_after(&all[..until]));
+        let ended = all[..until].iter().any(|act| matches!(act, Act::Finish { keep: false }));
+        let nothing = done == 0;
 
-            let (checkpoint, _, _held) = set_up(atomic_rename, keep, done, at, then).await;
-            match checkpoint_store::status(&checkpoint).await {
-                Ok(status) => {
-                    let rows = status.committed_rows;
-                    assert!((low..=high).contains(&rows) && rows % 4 == 0, "{done} {at} {then}: {status:?}");
-                    assert_eq!(status.committed_tasks * 4, rows, "{done} {at} {then}: {status:?}");
-                    assert!(status.pending_tasks <= 1, "{done} {at} {then}: {status:?}");
-                }
-                Err(error) => {
-                    assert!(
-                        error.kind() == ErrorKind::NoCheckpoint && (ended || nothing),
-                        "{done} {at} {then}: {error}"
-                    );
-                }
+        let (checkpoint, _, _held) = set_up(atomic_rename, all.clone(), done, at, then).await;
+        match checkpoint_store::status(&checkpoint).await {
+            Ok(status) => {
+                let rows = status.committed_rows;
+                assert!((low..=high).contains(&rows) && rows % 4 == 0, "{done} {at} {then}: {status:?}");
+                assert_eq!(status.committed_tasks * 4, rows, "{done} {at} {then}: {status:?}");
+                assert!(status.pending_tasks <= 1, "{done} {at} {then}: {status:?}");
             }
-
-            let (checkpoint, _, _held) = set_up(atomic_rename, keep, done, at, then).await;
-            match committed(&checkpoint).await {
-                Ok(ids) => {
-                    let mut once = ids.clone();
-                    once.dedup();
-                    assert_eq!(ids, once, "{done} {at} {then}");
-                    assert!((low..=high).contains(&(ids.len() as u64)), "{done} {at} {then}: {ids:?}");
-                }
-                // Never fewer in silence: where the end fell into the reading, that is said.
-                Err(error) => {
-                    assert!(ended || nothing, "{done} {at} {then}: {error}");
-                    assert!(matches!(error.kind(), ErrorKind::NoCheckpoint | ErrorKind::Storage), "{error}");
-                }
+            Err(error) => {
+                assert!(error.kind() == ErrorKind::NoCheckpoint && (ended || nothing), "{done} {at} {then}: {error}");
             }
-            looked += 1;
         }
+
+        let (checkpoint, _, _held) = set_up(atomic_rename, all.clone(), done, at, then).await;
+        match committed(&checkpoint).await {
+            Ok(ids) => {
+                let mut once = ids.clone();
+                once.dedup();
+                assert_eq!(ids, once, "{done} {at} {then}");
+                assert!((low..=high).contains(&(ids.len() as u64)), "{done} {at} {then}: {ids:?}");
+            }
+            // Never fewer in silence: where the end fell into the reading, that is said.
+            Err(error) => {
+                assert!(ended || nothing, "{done} {at} {then}: {error}");
+                assert!(matches!(error.kind(), ErrorKind::NoCheckpoint | ErrorKind::Storage), "{error}");
+            }
+        }
+        looked += 1;
     }
     println!("status and ids looked {looked} times");
-    assert!(looked > 2000);
+    assert!(looked > 700);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use checkpoint_fs::{MemoryStorage, Storage, StorageRef};
+use checkpoint_fs::{MemoryStorage, StorageRef};
 use checkpoint_store::{
     Attempt, AttemptFile, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompleteFile, Error, ErrorKind,
     Fingerprint, JobFile, ParquetIds,

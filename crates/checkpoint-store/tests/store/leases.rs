@@ -62,8 +62,7 @@ async fn a_killed_job_is_taken_over_at_once_on_its_host() {
     let first = attempt(begin(&world.seen_by(&process), &world.output, BeginOptions::default()).await);
     let forgotten = world.clock.now();
     process.kill();
-    // Leaked and not dropped: a process that was killed drops nothing. What is left in this one is its mark as
-    // alive, so the takeover is asked of a process that would not know it; see the next test for the other.
+    // Its mark as alive in this test's own process goes too, as a killed process takes it along.
     drop(first);
     assert_eq!(world.attempt().await.number(), 2);
     assert_eq!(world.clock.now(), forgotten, "no time has passed");
