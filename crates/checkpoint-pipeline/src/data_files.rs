@@ -11,6 +11,7 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::mpsc;
 
 use crate::format::Format;
+use crate::id_text::{from_text, text_type};
 use crate::input::{self, ReadConfig, ReadContext, SourceFile, TextSchemas};
 
 /// Reads the ID column of Parquet, Arrow IPC, JSON lines and CSV files, batch by batch.
@@ -58,14 +59,14 @@ impl DataReader for DataFiles {
 
 type Piece = crate::error::Result<ArrayRef>;
 
-/// The schemas of text files, the ID column read as what it is known to be.
+/// The schemas of text files, the ID column read as the text of what it is known to be.
 fn typed(mut schemas: TextSchemas, id: &Field) -> TextSchemas {
     if *id.data_type() == DataType::Null {
         return schemas;
     }
+    let as_text = Arc::new(id.clone().with_data_type(text_type(id.data_type())));
     for schema in [&mut schemas.json_lines, &mut schemas.csv].into_iter().flatten() {
-        let fields =
-            schema.fields().iter().map(|f| if f.name() == id.name() { Arc::new(id.clone()) } else { f.clone() });
+        let fields = schema.fields().iter().map(|f| if f.name() == id.name() { &as_text } else { f }).cloned();
         *schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     }
     schemas
@@ -74,8 +75,15 @@ fn typed(mut schemas: TextSchemas, id: &Field) -> TextSchemas {
 fn read(file: &SourceFile, id: &Field, context: ReadContext, to: &mpsc::Sender<Piece>) -> crate::error::Result<()> {
     let config = ReadConfig::new().with_batch_rows(8192).with_columns(Some(vec![id.name().clone()]));
     let mut reader = input::open(file, &config, &context)?;
+    let is_text = matches!(file.format, Format::JsonLines | Format::Csv) && *id.data_type() != DataType::Null;
     while let Some((_, batch)) = reader.next()? {
-        if to.blocking_send(Ok(batch.column(0).clone())).is_err() {
+        let ids = batch.column(0);
+        let ids = if is_text { from_text(ids, id.data_type()) } else { Ok(ids.clone()) };
+        let ids = ids.map_err(|e| {
+            let (column, file) = (id.name(), &file.location);
+            crate::error::Error::bad_data(format!("an ID is not of its type: {e}: column={column} file={file}"))
+        })?;
+        if to.blocking_send(Ok(ids)).is_err() {
             break;
         }
     }

@@ -3,6 +3,7 @@
 mod data_files;
 mod error;
 mod format;
+mod id_text;
 pub mod input;
 pub mod output;
 mod pipeline;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use checkpoint_fs::{ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, WriteOptions};
@@ -16,20 +16,24 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 async fn write_input(registry: &Registry, url: &str, files: i64, rows: i64) {
-    let storage = registry.open_dir(url, &StorageOptions::new()).await.unwrap();
     for file in 0..files {
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(file * rows..(file + 1) * rows));
         let text: ArrayRef =
             Arc::new(StringArray::from_iter_values((file * rows..(file + 1) * rows).map(|i| format!("row {i}"))));
-        let batch = RecordBatch::try_from_iter([("id", ids), ("text", text)]).unwrap();
-        let mut buffer = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut buffer, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        let path = ObjectPath::parse(format!("part-{file}.parquet")).unwrap();
-        let outcome = storage.write(&path, buffer.into(), WriteOptions::new()).await.unwrap();
-        outcome.into_result(url).unwrap();
+        write_file(registry, url, &format!("part-{file}"), &[("id", ids), ("text", text)]).await;
     }
+}
+
+async fn write_file(registry: &Registry, url: &str, name: &str, columns: &[(&str, ArrayRef)]) {
+    let storage = registry.open_dir(url, &StorageOptions::new()).await.unwrap();
+    let batch = RecordBatch::try_from_iter(columns.iter().cloned()).unwrap();
+    let mut buffer = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut buffer, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let path = ObjectPath::parse(format!("{name}.parquet")).unwrap();
+    let outcome = storage.write(&path, buffer.into(), WriteOptions::new()).await.unwrap();
+    outcome.into_result(url).unwrap();
 }
 
 async fn output_ids(registry: &Registry, url: &str) -> BTreeMap<i64, usize> {
@@ -146,6 +150,33 @@ async fn failing_rows_are_set_aside_one_by_one() {
     assert_eq!(output_ids(&registry, "memory://set-aside/out").await.len(), 197);
     let again = job("set-aside").run().await.unwrap();
     assert_eq!((again.failed_rows, again.processed_rows), (3, 0), "the checkpoint is kept, and says so");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_without_a_json_form_and_of_other_columns_are_set_aside_too() {
+    let registry = Registry::from_process();
+    let ids = |from: i64| Arc::new(Int64Array::from_iter_values(from..from + 10)) as ArrayRef;
+    let odd: ArrayRef = Arc::new(Float64Array::from_iter_values((0..10).map(|i| f64::NAN * f64::from(i))));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..10).map(|i| format!("name {i}"))));
+    write_file(&registry, "memory://odd-rows/in", "a", &[("id", ids(0)), ("score", odd)]).await;
+    write_file(&registry, "memory://odd-rows/in", "b", &[("id", ids(10)), ("name", names)]).await;
+    let picky = FnTransform::new(|batch: Batch| {
+        let id = batch.records.column(0).as_primitive::<Int64Type>().values()[0];
+        match id % 10 == 3 {
+            true => Err(TransformError::new("cannot digest it")),
+            false => batch.records.project(&[0]).map(|ids| vec![ids]).map_err(TransformError::from_error),
+        }
+    });
+    let pipeline = job("odd-rows").workers(1).batch_rows(1).max_failed_rows(5);
+    let report = pipeline.transform(picky).run().await.unwrap();
+    assert_eq!((report.failed_rows, report.written_files), (2, 1), "both files are of one task");
+    let out = registry.open_dir("memory://odd-rows/out", &StorageOptions::new()).await.unwrap();
+    let failed = out.list_files(&ObjectPath::parse("_failed").unwrap(), false).await.unwrap();
+    let bytes = out.read(&failed[0].0, ReadOptions::new()).await.unwrap().bytes;
+    let lines = String::from_utf8(bytes.to_vec()).unwrap();
+    assert!(lines.contains(r#""row":{"id":3,"score":"NaN"}"#), "{lines}");
+    assert!(lines.contains(r#""row":{"id":13,"name":"name 3"}"#), "{lines}");
+    assert_eq!(output_ids(&registry, "memory://odd-rows/out").await.len(), 18);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -69,6 +69,7 @@ enum Sink {
     },
     JsonLines {
         writer: Spool,
+        rows: JsonRows,
     },
     Csv {
         writer: Box<csv::Writer<Spool>>,
@@ -97,7 +98,7 @@ impl FileEncoder {
         if let Some(field) = repeated(&schema).next() {
             return Err(Error::bad_data(format!("two output columns have one name: column={}", field.name())));
         }
-        check_types(format, &schema)?;
+        check_types(format, &schema, &options)?;
         let spool = Spool::new(options.spool_memory, options.temp_dir.clone());
         let sink = Sink::new(format, &schema, &options, spool.clone()).map_err(|e| failed(format, &spool, e))?;
         Ok(Self { format, schema, spool, sink: Some(sink), rows: 0 })
@@ -109,7 +110,7 @@ impl FileEncoder {
     /// `BadData` that names each column that is missing, new or of another type, or a value that the format
     /// cannot hold; `Storage` that names the temporary directory when it is full.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = conform(batch, &self.schema)?;
+        let batch = if self.is_loose() { batch.clone() } else { conform(batch, &self.schema)? };
         let Some(sink) = &mut self.sink else {
             return Err(Error::bad_data("the file could not be written to its end earlier"));
         };
@@ -130,6 +131,10 @@ impl FileEncoder {
             _ => 0,
         };
         writer + self.spool.memory()
+    }
+
+    fn is_loose(&self) -> bool {
+        matches!(self.sink, Some(Sink::JsonLines { rows, .. }) if rows.shows())
     }
 
     /// Rows written so far.
@@ -176,7 +181,7 @@ impl Sink {
                 let merger = DictionaryMerger::new(&schema)?;
                 Sink::Arrow { writer: Box::new(FileWriter::try_new_with_options(spool, &schema, settings)?), merger }
             }
-            Format::JsonLines => Sink::JsonLines { writer: spool },
+            Format::JsonLines => Sink::JsonLines { writer: spool, rows: JsonRows::showing(options.loose_json) },
             Format::Csv => {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(spool);
                 writer.write(&in_utc(&RecordBatch::new_empty(Arc::clone(schema)))?)?;
@@ -196,8 +201,8 @@ impl Sink {
             }
             Sink::Arrow { writer, merger: Some(merger) } => writer.write(&merger.merge(batch)?)?,
             Sink::Arrow { writer, merger: None } => writer.write(batch)?,
-            Sink::JsonLines { writer } => {
-                let lines = JsonRows::encode(batch, |_, text| {
+            Sink::JsonLines { writer, rows } => {
+                let lines = rows.encode(batch, |_, text| {
                     text.push(b'\n');
                     writer.write_all(text)?;
                     text.clear();
@@ -246,9 +251,9 @@ fn with_metadata(schema: &SchemaRef, options: &EncodeOptions) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
-fn check_types(format: Format, schema: &SchemaRef) -> Result<()> {
+fn check_types(format: Format, schema: &SchemaRef, options: &EncodeOptions) -> Result<()> {
     match format {
-        Format::JsonLines => return JsonRows::check(schema),
+        Format::JsonLines => return JsonRows::showing(options.loose_json).check(schema),
         Format::ArrowIpc => return Ok(()),
         Format::Parquet | Format::Csv => {}
     }

@@ -17,8 +17,10 @@ use crate::error::{Error, Result};
 /// Every column is in every row, with `null` where it has no value. Integers and decimals are numbers with
 /// all their digits, floats the shortest text that reads back the same, binary lower-case hex, dates and
 /// times ISO 8601 (timestamps with a zone in UTC), lists arrays, structs and maps objects.
-#[derive(Debug)]
-pub(crate) struct JsonRows;
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct JsonRows {
+    shows: bool,
+}
 
 /// Why rows could not be written.
 #[derive(Debug)]
@@ -30,12 +32,22 @@ pub(crate) enum JsonRowsError {
 }
 
 impl JsonRows {
+    /// Rows whose values without a JSON form, and unions, become texts that show them.
+    pub(crate) fn showing(shows: bool) -> Self {
+        Self { shows }
+    }
+
+    /// Whether they are [`showing`](Self::showing).
+    pub(crate) fn shows(self) -> bool {
+        self.shows
+    }
+
     /// Checks that every column has a type that JSON can hold.
     ///
     /// # Errors
     /// `BadData` that names the first column that has not.
-    pub(crate) fn check(schema: &SchemaRef) -> Result<()> {
-        match Self::encode(&RecordBatch::new_empty(Arc::clone(schema)), |_, _| Ok(())) {
+    pub(crate) fn check(self, schema: &SchemaRef) -> Result<()> {
+        match self.encode(&RecordBatch::new_empty(Arc::clone(schema)), |_, _| Ok(())) {
             Err(JsonRowsError::Value(error)) => Err(error),
             Err(JsonRowsError::Receiver(_)) | Ok(()) => Ok(()),
         }
@@ -47,12 +59,13 @@ impl JsonRows {
     /// What `each` returns; `BadData` that names column and row for a value without a JSON form: a float
     /// that is no number, a date out of range.
     pub(crate) fn encode(
+        self,
         batch: &RecordBatch,
         mut each: impl FnMut(usize, &mut Vec<u8>) -> io::Result<()>,
     ) -> Result<(), JsonRowsError> {
         let batch = in_utc(batch).map_err(|e| JsonRowsError::Value(Error::bad_data(e.to_string())))?;
         let schema = batch.schema();
-        let problem = Problem::default();
+        let problem = Problem { shows: self.shows, first: Arc::default() };
         let options = problem.options();
         let mut columns = Vec::with_capacity(batch.num_columns());
         for (field, array) in schema.fields().iter().zip(batch.columns()) {
@@ -74,7 +87,7 @@ impl JsonRows {
                     continue;
                 }
                 encoder.encode(row, &mut text);
-                if let Some(what) = problem.0.get() {
+                if let Some(what) = problem.first.get() {
                     return Err(JsonRowsError::Value(
                         Error::bad_data(format!("a value has no JSON form: {what}, column={name} row={row}"))
                             .with_hint("write Parquet or Arrow instead, or replace such values by null"),
@@ -98,16 +111,23 @@ fn unsupported(field: &FieldRef, error: &ArrowError) -> Error {
 }
 
 /// The first value that could not be written. Encoders cannot fail, so they leave a note here.
-#[derive(Debug, Default, Clone)]
-struct Problem(Arc<OnceLock<String>>);
+#[derive(Debug, Clone)]
+struct Problem {
+    first: Arc<OnceLock<String>>,
+    shows: bool,
+}
 
 impl Problem {
     fn options(&self) -> EncoderOptions {
         EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(self.clone()))
     }
 
-    fn note(&self, what: String) {
-        let _ = self.0.set(what);
+    fn note(&self, what: &str, out: &mut Vec<u8>) {
+        if !self.shows {
+            let _ = self.first.set(what.to_owned());
+        } else if let Ok(text) = serde_json::to_string(what) {
+            out.extend_from_slice(text.as_bytes());
+        }
     }
 }
 
@@ -126,6 +146,10 @@ impl EncoderFactory for Problem {
                 let formatter = ArrayFormatter::try_new(array, &FormatOptions::new())?;
                 Box::new(Times { formatter, problem: self.clone() })
             }
+            DataType::Union(..) if self.shows => {
+                let formatter = ArrayFormatter::try_new(array, &FormatOptions::new())?;
+                Box::new(Shown { formatter, problem: self.clone() })
+            }
             _ => return Ok(None),
         };
         Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
@@ -141,7 +165,7 @@ impl Floats<'_> {
     fn put(&self, value: f64, text: serde_json::Result<String>, out: &mut Vec<u8>) {
         match text {
             Ok(text) if value.is_finite() => out.extend_from_slice(text.as_bytes()),
-            _ => self.problem.note(value.to_string()),
+            _ => self.problem.note(&value.to_string(), out),
         }
     }
 }
@@ -174,8 +198,19 @@ impl Encoder for Times<'_> {
                 out.extend_from_slice(text.as_bytes());
                 out.push(b'"');
             }
-            Err(error) => self.problem.note(error.to_string()),
+            Err(error) => self.problem.note(&error.to_string(), out),
         }
+    }
+}
+
+struct Shown<'a> {
+    formatter: ArrayFormatter<'a>,
+    problem: Problem,
+}
+
+impl Encoder for Shown<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.problem.note(&self.formatter.value(row).to_string(), out);
     }
 }
 
@@ -188,11 +223,12 @@ mod tests {
 
     fn lines(batch: &RecordBatch) -> Vec<String> {
         let mut lines = Vec::new();
-        JsonRows::encode(batch, |_, text| {
-            lines.push(String::from_utf8(std::mem::take(text)).expect("is UTF-8"));
-            Ok(())
-        })
-        .expect("encodes");
+        JsonRows::default()
+            .encode(batch, |_, text| {
+                lines.push(String::from_utf8(std::mem::take(text)).expect("is UTF-8"));
+                Ok(())
+            })
+            .expect("encodes");
         lines
     }
 
@@ -262,7 +298,7 @@ mod tests {
         ];
         for array in bad {
             let mut seen = 0;
-            let result = JsonRows::encode(&one(array), |_, text| {
+            let result = JsonRows::default().encode(&one(array), |_, text| {
                 text.clear();
                 seen += 1;
                 Ok(())
@@ -271,6 +307,19 @@ mod tests {
             assert!(error.to_string().ends_with("column=c row=1"), "{error}");
             assert_eq!(seen, 1);
         }
+        let odd = RecordBatch::try_from_iter([
+            ("f", Arc::new(Float64Array::from(vec![f64::NAN])) as ArrayRef),
+            ("t", Arc::new(TimestampSecondArray::from(vec![i64::MAX]))),
+        ]);
+        let mut shown = Vec::new();
+        let row = |_, text: &mut Vec<u8>| {
+            shown.append(text);
+            Ok(())
+        };
+        assert!(JsonRows::showing(true).encode(&odd.expect("valid"), row).is_ok());
+        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("is JSON");
+        assert_eq!(shown["f"], "NaN");
+        assert!(shown["t"].as_str().expect("is a text").contains(&i64::MAX.to_string()), "{shown}");
         let under_a_null = Float64Array::new(vec![f64::NAN].into(), Some(vec![false].into()));
         assert_eq!(lines(&one(Arc::new(under_a_null))), [r#"{"c":null}"#]);
     }
@@ -281,8 +330,11 @@ mod tests {
             UnionFields::try_new([0], [Field::new("x", DataType::Int8, true)]).expect("valid"),
             UnionMode::Sparse,
         );
-        let error = JsonRows::check(&Arc::new(Schema::new(vec![Field::new("u", union, true)]))).expect_err("no form");
+        let error = JsonRows::default()
+            .check(&Arc::new(Schema::new(vec![Field::new("u", union.clone(), true)])))
+            .expect_err("no form");
         assert!(error.to_string().contains("column=u"), "{error}");
+        JsonRows::showing(true).check(&Arc::new(Schema::new(vec![Field::new("u", union, true)]))).expect("is shown");
         let fine = [
             DataType::Timestamp(TimeUnit::Nanosecond, Some("Asia/Tokyo".into())),
             DataType::Interval(IntervalUnit::MonthDayNano),
@@ -290,6 +342,6 @@ mod tests {
         ];
         let fields: Vec<Field> =
             fine.into_iter().enumerate().map(|(i, t)| Field::new(format!("c{i}"), t, true)).collect();
-        JsonRows::check(&Arc::new(Schema::new(fields))).expect("have one");
+        JsonRows::default().check(&Arc::new(Schema::new(fields))).expect("have one");
     }
 }

@@ -13,13 +13,22 @@ pub struct EncodeOptions {
     pub metadata: Vec<(String, String)>,
     /// Encoded data that a Parquet row group may hold before it is written out. 64 MiB.
     pub row_group_bytes: usize,
+    /// JSON lines for people to read: every batch may have columns of its own, and a value without a JSON
+    /// form, such as a float that is no number, becomes a text that shows it instead of an error.
+    pub loose_json: bool,
     /// Where temporary files go; the system's choice (`TMPDIR`) when `None`.
     pub temp_dir: Option<PathBuf>,
 }
 
 impl Default for EncodeOptions {
     fn default() -> Self {
-        Self { spool_memory: 16 << 20, metadata: Vec::new(), row_group_bytes: 64 << 20, temp_dir: None }
+        Self {
+            spool_memory: 16 << 20,
+            metadata: Vec::new(),
+            row_group_bytes: 64 << 20,
+            loose_json: false,
+            temp_dir: None,
+        }
     }
 }
 
@@ -47,6 +56,13 @@ impl EncodeOptions {
     #[must_use]
     pub fn row_group_bytes(mut self, bytes: usize) -> Self {
         self.row_group_bytes = bytes.max(1);
+        self
+    }
+
+    /// Sets `loose_json`.
+    #[must_use]
+    pub fn loose_json(mut self, loose: bool) -> Self {
+        self.loose_json = loose;
         self
     }
 

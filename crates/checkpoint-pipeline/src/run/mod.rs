@@ -1,5 +1,6 @@
 //! Running a pipeline: one reader, several workers, one owner of the checkpoint.
 
+mod apart;
 mod contract;
 mod failing;
 mod feed;

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use checkpoint_fs::{Location, StorageRef};
-use checkpoint_store::{Checkpoint, Fingerprint, IdClass, InputFile, overlap};
+use checkpoint_store::{Checkpoint, Fingerprint, IdClass, InputFile};
 
+use super::apart::{Places, keep_apart};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::input::{self, ReadConfig, ReadContext, SourceFile};
@@ -34,7 +35,12 @@ impl Prepared {
         }
         let output_at = Location::parse(&pipeline.output)?;
         let checkpoint_at = Location::parse(&pipeline.checkpoint)?;
-        keep_apart(pipeline, &checkpoint_at, &output_at)?;
+        keep_apart(&Places {
+            checkpoint: &checkpoint_at,
+            output: &output_at,
+            inputs: &pipeline.inputs,
+            output_format: pipeline.output_format,
+        })?;
         let options = &pipeline.storage_options;
         pipeline.registry.check_options(options)?;
         let output = pipeline.registry.open_location(&output_at, options).await?;
@@ -62,35 +68,6 @@ impl Prepared {
         let output_format = pipeline.output_format.unwrap_or_else(|| format_of_all(&files));
         Ok(Self { files, totals, context, config, checkpoint, output, output_format, fingerprint })
     }
-}
-
-fn keep_apart(pipeline: &Pipeline, checkpoint: &Location, output: &Location) -> Result<()> {
-    if overlap(checkpoint, output) {
-        return Err(Error::invalid_config(format!(
-            "the checkpoint and the output lie inside each other: checkpoint={checkpoint} output={output}"
-        ))
-        .with_hint("give each a directory of its own, for example with --job-dir"));
-    }
-    for input in &pipeline.inputs {
-        // A glob is compared by the directory before its first wildcard.
-        let fixed = input.split(['*', '?', '[', '{']).next().unwrap_or(input);
-        let dir = if fixed.len() < input.len() { fixed.rsplit_once('/').map_or(".", |(dir, _)| dir) } else { input };
-        let Ok(at) = Location::parse(if dir.is_empty() { "/" } else { dir }) else { continue };
-        let literal = fixed.len() == input.len();
-        if literal && overlap(checkpoint, &at) || at.contains(checkpoint) && !at.path().is_root() {
-            return Err(Error::invalid_config(format!(
-                "the checkpoint and the input lie inside each other: checkpoint={checkpoint} input={input}"
-            ))
-            .with_hint("give the checkpoint a directory of its own"));
-        }
-        if literal && at.contains(output) {
-            return Err(Error::invalid_config(format!(
-                "the output lies inside the input, and the next run would read it: output={output} input={input}"
-            ))
-            .with_hint("write to a directory outside the input"));
-        }
-    }
-    Ok(())
 }
 
 /// The type of the ID column, from the first file; later files are held to it as they are read.

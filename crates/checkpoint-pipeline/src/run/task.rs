@@ -116,7 +116,8 @@ impl OpenTask {
         let set_aside = failing::set_aside(item, &applied.failed)?;
         let name = self.name.to_string();
         if let Some(rows) = &set_aside {
-            let options = shared.encode_options(&name);
+            // What JSON cannot hold is often what the transform failed on, and input files may differ.
+            let options = shared.encode_options(&name).loose_json(true);
             if self.failed.is_none() {
                 self.failed = Some(FileEncoder::new(Format::JsonLines, rows.schema(), options)?);
             }

@@ -31,7 +31,7 @@ pub(super) fn encode(batch: &Batch, mut out: impl Write) -> Result<(), Transform
         text.clear();
         Ok(())
     };
-    JsonRows::encode(&records, line).map_err(|error| match error {
+    JsonRows::default().encode(&records, line).map_err(|error| match error {
         JsonRowsError::Value(error) => {
             TransformError::new(error.to_string()).with_hint("use the arrow format, which holds every value")
         }
