@@ -33,6 +33,12 @@ impl Checkpoint {
         self
     }
 
+    /// The storages that hold its `_meta`: its own, and the control storage where that is another.
+    pub(crate) fn storages(&self) -> impl Iterator<Item = &StorageRef> {
+        let other = (self.control.url() != self.storage.url()).then_some(&self.control);
+        std::iter::once(&self.storage).chain(other)
+    }
+
     /// Where it is.
     pub fn url(&self) -> &str {
         self.storage.url()

@@ -129,15 +129,16 @@ async fn delete_everything(
     let complete = layout::complete()?;
     let own = layout::attempt(lease.attempt())?;
     let mut meta = Vec::new();
-    for storage in [&c.storage, &c.control] {
+    for storage in c.storages() {
         for (path, _) in storage.list_files(&layout::meta_dir()?, true).await? {
             if path != complete && path != own && !meta.contains(&path) {
                 meta.push(path);
             }
         }
     }
-    delete_all(&c.storage, meta.clone()).await?;
-    delete_all(&c.control, meta).await?;
+    for storage in c.storages() {
+        delete_all(storage, meta.clone()).await?;
+    }
     lease.stop_renewing().await;
     c.control.delete(&own, DeleteOptions::new()).await?;
     c.control.delete(&complete, DeleteOptions::new()).await?;
@@ -181,7 +182,7 @@ async fn remove_empty_dirs(c: &Checkpoint) {
     let names = ["_meta/pending", "_meta/attempts", "_meta/closed", "_meta/fingerprints", "_meta/damaged", "_meta", ""];
     for name in names {
         let Ok(path) = ObjectPath::parse(name) else { continue };
-        for storage in [&c.storage, &c.control] {
+        for storage in c.storages() {
             if !storage.capabilities().directories {
                 continue;
             }
