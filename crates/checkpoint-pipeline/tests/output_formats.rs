@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::sync::Arc;
 
 use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float64Type, Int8Type, Int32Type, Schema, SchemaRef};
 use arrow::ipc::reader::FileReader;
 use bytes::Bytes;
 use checkpoint_fs::{MemoryStorage, ObjectPath, ReadOptions, StorageRef, WriteOptions, WriteOutcome};
@@ -121,6 +121,27 @@ fn batches_with_dictionaries_of_their_own_make_one_arrow_file() {
         let inner = back.column(1).as_struct().column(0).as_dictionary::<Int32Type>();
         let inner = inner.downcast_dict::<StringArray>().expect("text");
         assert_eq!(inner.into_iter().collect::<Vec<_>>(), words);
+    }
+}
+
+#[test]
+fn labels_of_many_batches_outgrow_the_keys_of_each() {
+    let words: Vec<String> = (0..300).map(|i| format!("w{i}")).collect();
+    let batch = |words: &[String]| {
+        let labels: DictionaryArray<Int8Type> = words.iter().map(String::as_str).collect();
+        RecordBatch::try_from_iter([("d", Arc::new(labels) as ArrayRef)]).expect("valid")
+    };
+    let batches: Vec<RecordBatch> = words.chunks(100).map(batch).collect();
+    let parquet = bytes_of(encode(Format::Parquet, &batches, EncodeOptions::new()));
+    let parquet = ParquetRecordBatchReaderBuilder::try_new(parquet).expect("opens").with_batch_size(300);
+    let parquet: Vec<RecordBatch> = parquet.build().expect("builds").map(|b| b.expect("reads")).collect();
+    let (_, arrow) = read_arrow(&bytes_of(encode(Format::ArrowIpc, &batches, EncodeOptions::new())));
+    for back in [parquet, arrow] {
+        let labels = back.iter().flat_map(|batch| {
+            let column = batch.column(0).as_dictionary::<Int32Type>().downcast_dict::<StringArray>().expect("text");
+            column.into_iter().map(|label| label.expect("is there").to_owned()).collect::<Vec<_>>()
+        });
+        assert_eq!(labels.collect::<Vec<_>>(), words);
     }
 }
 

@@ -21,6 +21,7 @@ use super::options::EncodeOptions;
 use super::publish::EncodedFile;
 use super::schema::repeated;
 use super::spool::Spool;
+use super::wide_keys::{schema_with_wide_keys, with_wide_keys};
 use super::zones::in_utc;
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -41,6 +42,8 @@ const PIECE: usize = 16 << 20;
 ///   that is no number is an error.
 /// - **CSV**: a header line, RFC 4180 quoting, binary as hex, timestamps with a zone in UTC. A null and an
 ///   empty text look the same. Nested types are refused.
+///
+/// Keys of dictionaries have at least 32 bits in a file, since those of one batch may be too narrow for all.
 ///
 /// Memory: the spool's limit (and its growth, at most the same again), the Parquet row group in progress
 /// (`row_group_bytes`), 16 MiB of a batch or one row in the making, and the dictionaries of an Arrow file.
@@ -98,6 +101,7 @@ impl FileEncoder {
         if let Some(field) = repeated(&schema).next() {
             return Err(Error::bad_data(format!("two output columns have one name: column={}", field.name())));
         }
+        let schema = schema_with_wide_keys(&schema);
         check_types(format, &schema, &options)?;
         let spool = Spool::new(options.spool_memory, options.temp_dir.clone());
         let sink = Sink::new(format, &schema, &options, spool.clone()).map_err(|e| failed(format, &spool, e))?;
@@ -110,7 +114,7 @@ impl FileEncoder {
     /// `BadData` that names each column that is missing, new or of another type, or a value that the format
     /// cannot hold; `Storage` that names the temporary directory when it is full.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = if self.is_loose() { batch.clone() } else { conform(batch, &self.schema)? };
+        let batch = if self.is_loose() { batch.clone() } else { conform(&with_wide_keys(batch)?, &self.schema)? };
         let Some(sink) = &mut self.sink else {
             return Err(Error::bad_data("the file could not be written to its end earlier"));
         };

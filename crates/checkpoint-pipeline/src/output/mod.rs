@@ -12,6 +12,7 @@ mod options;
 mod publish;
 mod schema;
 mod spool;
+mod wide_keys;
 mod zones;
 
 pub use encoder::FileEncoder;
@@ -20,3 +21,4 @@ pub use publish::EncodedFile;
 pub use schema::schema_drift;
 
 pub(crate) use json_rows::{JsonRows, JsonRowsError};
+pub(crate) use wide_keys::{schema_with_wide_keys, with_wide_keys};

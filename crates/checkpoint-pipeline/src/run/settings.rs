@@ -11,7 +11,7 @@ use super::prepare::Prepared;
 use super::same_ids;
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::output::{EncodeOptions, schema_drift};
+use crate::output::{EncodeOptions, schema_drift, schema_with_wide_keys, with_wide_keys};
 use crate::pipeline::Pipeline;
 use crate::report::Counters;
 use crate::transform::TransformRef;
@@ -56,7 +56,7 @@ impl Shared {
             halt: CancellationToken::new(),
             encode,
             version: pipeline.version.clone(),
-            schema: Mutex::new(attempt.output_schema().map(|s| Arc::new(s.clone()))),
+            schema: Mutex::new(attempt.output_schema().map(|s| schema_with_wide_keys(&Arc::new(s.clone())))),
         })
     }
 
@@ -65,12 +65,14 @@ impl Shared {
         self.schema.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The batch with its IDs in the type that the output has for them, where they are the same IDs.
-    pub(super) fn with_known_id_type(&self, output: &RecordBatch) -> RecordBatch {
-        match self.output_schema() {
-            Some(schema) => same_ids::in_type_of(&schema, &self.id_column, output),
-            None => output.clone(),
-        }
+    /// The batch with dictionary keys that do for a whole file, and its IDs in the type that the output has
+    /// for them, where they are the same IDs.
+    pub(super) fn with_known_types(&self, output: &RecordBatch) -> Result<RecordBatch> {
+        let output = with_wide_keys(output)?;
+        Ok(match self.output_schema() {
+            Some(schema) => same_ids::in_type_of(&schema, &self.id_column, &output),
+            None => output,
+        })
     }
 
     /// Settles the schema with the first batch, and holds every later one to it.

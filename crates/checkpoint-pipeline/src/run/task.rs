@@ -137,7 +137,7 @@ impl OpenTask {
     }
 
     fn encode(&mut self, shared: &Shared, name: &str, output: &RecordBatch) -> Result<()> {
-        let output = shared.with_known_id_type(output);
+        let output = shared.with_known_types(output)?;
         let schema = shared.agree_on_schema(&output.schema())?;
         if self.encoder.is_none() {
             self.encoder = Some(FileEncoder::new(shared.format, schema, shared.encode_options(name))?);
