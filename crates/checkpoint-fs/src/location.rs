@@ -22,13 +22,20 @@ impl Location {
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for an empty URL, a missing bucket, user
-    /// information before `@` (it is not repeated in the message), or a path with `//`, `.` or `..`.
+    /// information before `@` (it is not repeated in the message), a path with `//`, `.` or `..`, or one slash
+    /// after a scheme, which would silently be a directory of this machine.
     pub fn parse(url: &str) -> Result<Self> {
         if url.is_empty() {
             return Err(Error::invalid_config("the URL is empty")
                 .with_hint("give a path such as ./out, or a URL such as s3://bucket/prefix"));
         }
         let Some((scheme, rest)) = split_scheme(url) else {
+            if let Some((scheme, path)) = url.split_once(":/").filter(|(scheme, _)| is_scheme(scheme)) {
+                let path = path.rsplit('@').next().unwrap_or(path); // what stands before it may be a secret
+                let path = if scheme == "file" { format!("/{path}") } else { path.to_owned() };
+                return Err(Error::invalid_config(format!("the URL has one slash after its scheme: scheme={scheme}"))
+                    .with_hint(format!("write {scheme}://{path}, or ./{scheme}:/{path} for a path of this machine")));
+            }
             return Self::local(Path::new(url), url);
         };
         let scheme = scheme.to_ascii_lowercase();
@@ -125,13 +132,15 @@ impl Location {
     }
 }
 
-/// Splits `scheme://rest`; a scheme is letters, digits, `+`, `-`, `.` after a first letter.
+/// Splits `scheme://rest`.
 fn split_scheme(url: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let mut chars = scheme.chars();
-    let first = chars.next()?;
-    (first.is_ascii_alphabetic() && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
-        .then_some((scheme, rest))
+    url.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+}
+
+/// A scheme is letters, digits, `+`, `-`, `.` after a first letter.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
 }
 
 /// Resolves `..` as the kernel would: what comes before it must exist.
@@ -183,8 +192,11 @@ mod tests {
 
     #[test]
     fn refuses_what_is_ambiguous_and_never_repeats_credentials() {
-        for bad in ["", "s3://", "s3:///key", "s3://b/a//b", "s3://b/../c", "file://host/x"] {
+        for bad in ["", "s3://", "s3:///key", "s3://b/a//b", "s3://b/../c", "file://host/x", "s3:/b/x", "file:/x"] {
             assert!(Location::parse(bad).is_err(), "{bad}");
+        }
+        for path in ["./s3:/b/x", "a:b", "12:/x", "dir/s3:/x"] {
+            assert_eq!(Location::parse(path).expect("a plain path").scheme(), "file", "{path}");
         }
         let error = Location::parse("s3://AKID:hunter2@bkt/x").expect_err("refused");
         assert!(!format!("{error} {error:?}").contains("hunter2"));

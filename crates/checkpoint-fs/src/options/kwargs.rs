@@ -15,13 +15,22 @@ pub struct KwArgs<'a> {
     prefix: String,
     map: Option<&'a Map<String, Value>>,
     known: BTreeSet<&'static str>,
+    /// Known ones that do nothing.
+    ignored: BTreeSet<&'static str>,
     problems: Vec<String>,
 }
 
 impl<'a> KwArgs<'a> {
     /// Starts reading.
     pub fn new(protocol: &'a str, map: Option<&'a Map<String, Value>>) -> Self {
-        Self { protocol, prefix: String::new(), map, known: BTreeSet::new(), problems: Vec::new() }
+        Self {
+            protocol,
+            prefix: String::new(),
+            map,
+            known: BTreeSet::new(),
+            ignored: BTreeSet::new(),
+            problems: Vec::new(),
+        }
     }
 
     fn raw(&mut self, key: &'static str) -> Option<&'a Value> {
@@ -87,6 +96,7 @@ impl<'a> KwArgs<'a> {
 
     /// Keywords that are accepted and do nothing here, with a debug line.
     pub fn ignored(&mut self, keys: &[&'static str], why: &str) {
+        self.ignored.extend(keys);
         for key in keys {
             if self.raw(key).is_some() {
                 tracing::debug!(protocol = self.protocol, option = key, why, "option ignored");
@@ -135,7 +145,13 @@ impl<'a> KwArgs<'a> {
         if self.problems.is_empty() {
             return Ok(());
         }
-        Err(Error::invalid_config(format!("storage options of `{}`: {}", self.protocol, self.problems.join("; "))))
+        let known: Vec<&str> = self.known.difference(&self.ignored).copied().collect();
+        let hint = match known.as_slice() {
+            [] => format!("`{}` has no options", self.protocol),
+            known => format!("options of `{}`: {}", self.protocol, known.join(", ")),
+        };
+        Err(Error::invalid_config(format!("storage options of `{}`: {}", self.protocol, self.problems.join("; ")))
+            .with_hint(hint))
     }
 }
 
@@ -159,7 +175,10 @@ mod tests {
         kw.text("secret");
         kw.flag("anon");
         kw.nested("client_kwargs", |inner| inner.text("region_name"));
-        let text = kw.finish().expect_err("has problems").to_string();
+        kw.ignored(&["max_paths"], "it does nothing");
+        let error = kw.finish().expect_err("has problems");
+        assert_eq!(error.hint(), Some("options of `s3`: anon, client_kwargs, secret"));
+        let text = error.to_string();
         assert!(text.contains("did you mean `secret`"), "{text}");
         assert!(text.contains("anon must be true or false"), "{text}");
         assert!(text.contains("client_kwargs.region is not an option"), "{text}");
