@@ -22,7 +22,6 @@ use crate::exit::Exit;
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    disable_help_subcommand = true,
     after_help = exit_codes(),
 )]
 pub(crate) struct Cli {
