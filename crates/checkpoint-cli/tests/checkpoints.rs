@@ -43,7 +43,13 @@ fn status_counts() {
     assert_eq!((&status["committed_rows"], &status["committed_tasks"]), (&json!(30), &json!(3)));
     assert_eq!((&status["id_column"], &status["id_type"]), (&json!("id"), &json!("Int64")));
     let shown = ckpt(dir.path(), &["status", "job/checkpoint"]).exits(0).out;
-    assert!(shown.contains("  committed    30 rows in 3 tasks\n"), "{shown}");
+    assert!(shown.contains("committed     30 rows in 3 tasks\n"), "{shown}");
+    assert!(shown.contains("last attempt  1, succeeded "), "{shown}");
+    let last = &status["last_attempt"];
+    assert_eq!((&last["attempt"], &last["state"]), (&json!(1), &json!("succeeded")));
+    assert!(
+        last["pid"].as_u64().is_some_and(|pid| pid > 0) && last["host"].as_str().is_some_and(|host| !host.is_empty())
+    );
 }
 
 #[test]
@@ -154,6 +160,16 @@ fn another_output_is_code_3() {
         ckpt(dir.path(), &[command, "job/checkpoint", "--output", "elsewhere"]).complains(3, "elsewhere");
     }
     ckpt(dir.path(), &["verify", "job/checkpoint"]).complains(2, "--output <URL>");
+}
+
+#[test]
+fn a_directory_of_data_is_never_removed_or_repaired_as_a_checkpoint() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    program::write_rows(&dir.path().join("data/a.parquet"), 0..3);
+    for args in [&["rm", "data"][..], &["rm", "data", "--yes"], &["recover", "data", "--output", "out", "--repair"]] {
+        ckpt(dir.path(), args).complains(2, "a.parquet");
+    }
+    assert_eq!(files(&dir.path().join("data"), "").len(), 1, "nothing was added or taken away");
 }
 
 #[test]

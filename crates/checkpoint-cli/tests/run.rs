@@ -72,7 +72,7 @@ fn the_documented_fields_are_printed_and_no_others() {
     assert_eq!(
         keys(&status),
         "checkpoint,id_column,id_type,committed_rows,committed_tasks,pending_rows,pending_tasks,void_tasks,attempts,\
-         complete,bytes,bytes_per_id,last_commit"
+         last_attempt,complete,bytes,bytes_per_id,last_commit"
     );
     let verify = ["verify", "job/checkpoint", "--output", "job/output", "--json"];
     assert_eq!(

@@ -129,12 +129,10 @@ pub(crate) fn judge(view: &OutputView, checkpoint: &str, now: &Fingerprint, know
         reasons.join("; "),
         now.output
     ))
-    .with_hint(format!(
-        "going on would write rows again that are already there. Write to another --output, or make a checkpoint \
-         from this output with `ckpt adopt --output {} --checkpoint {checkpoint} --id-column NAME`, or pass --append \
-         to add to it all the same",
-        now.output
-    )))
+    .with_hint(
+        "going on would write rows again that are already there: write to another --output, or pass --append to add \
+         to it all the same",
+    ))
 }
 
 fn changes_since(mark: &CompleteFile, now: &Fingerprint, view: &OutputView) -> Vec<String> {

@@ -69,6 +69,7 @@ mod record;
 mod recovery;
 mod runtime;
 mod snapshot;
+mod strangers;
 mod task;
 
 pub use apart::overlap;
@@ -85,8 +86,8 @@ pub use layout::FAILED_DIR;
 pub use lease::{AttemptFile, AttemptState, LeaseOptions};
 pub use names::{JobId, TaskName};
 pub use ops::{
-    Found, RecoverOptions, RecoverReport, Status, VerifyReport, committed_ids, find_checkpoints, recover, remove,
-    status, verify,
+    Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyReport, committed_ids, find_checkpoints, recover,
+    remove, status, verify,
 };
 pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};

@@ -28,7 +28,7 @@ pub(crate) struct RmArgs {
 /// Shows what there is, and deletes it when told to.
 pub(crate) async fn run(args: &RmArgs, session: &Session) -> Result<Exit> {
     let checkpoint = session.checkpoint(&args.checkpoint, &args.lease).await?;
-    let snapshot = checkpoint.existing().await?;
+    let snapshot = checkpoint.existing_for_sure().await?;
     let found = Found::below(checkpoint.storage()).await?;
     let what = format!("{}: {}", checkpoint.url(), found.describe(&snapshot));
     if !args.yes {

@@ -1,6 +1,6 @@
 //! `ckpt status`: counting what is done, beside a live run or after it.
 
-use checkpoint_store::Status;
+use checkpoint_store::{AttemptState, LastAttempt, Status};
 use clap::Args;
 
 use crate::amount::{counted, size};
@@ -49,6 +49,9 @@ fn describe(status: &Status) -> String {
         facts.push(("void", format!("{}, swept by the next run", counted(status.void_tasks, "task"))));
     }
     facts.push(("attempts", status.attempts.to_string()));
+    if let Some(last) = &status.last_attempt {
+        facts.push(("last attempt", owner(last)));
+    }
     let per_id = status.bytes_per_id.map_or(String::new(), |bytes| format!(", {bytes:.1} bytes an ID"));
     facts.push(("records", format!("{}{per_id}", size(status.bytes))));
     if let Some(last) = &status.last_commit {
@@ -58,4 +61,18 @@ fn describe(status: &Status) -> String {
         facts.push(("complete", "yes; the next run finishes deleting the checkpoint".to_owned()));
     }
     format!("{}\n{}", status.checkpoint, Table::facts(facts))
+}
+
+/// The last attempt in words. Whether a process that says it runs was killed, only its next renewal tells.
+fn owner(last: &LastAttempt) -> String {
+    let LastAttempt { attempt, host, pid, renewed, .. } = last;
+    let who = format!("process {pid} on host {host}");
+    match last.state {
+        AttemptState::Running => format!("{attempt}, running or killed: {who}, lease renewed {renewed}"),
+        AttemptState::Succeeded => format!("{attempt}, succeeded {renewed}"),
+        AttemptState::Failed => format!("{attempt}, failed {renewed}: {who}"),
+        AttemptState::Interrupted => format!("{attempt}, interrupted {renewed}: {who}"),
+        AttemptState::Maintained => format!("{attempt}, maintenance, ended {renewed}"),
+        _ => format!("{attempt}, ended {renewed}"),
+    }
 }

@@ -11,5 +11,5 @@ mod verify;
 pub use collect::{Found, find_checkpoints};
 pub use recover::{RecoverOptions, RecoverReport, recover};
 pub use remove::remove;
-pub use status::{Status, committed_ids, status};
+pub use status::{LastAttempt, Status, committed_ids, status};
 pub use verify::{VerifyReport, verify};

@@ -44,7 +44,8 @@ pub struct RecoverReport {
 /// Closes the past and sweeps what is void, as the start of a run would.
 ///
 /// # Errors
-/// `NoCheckpoint`; `Conflict` while another owns it, or when the output is not the job's; `BadData` for a
+/// `NoCheckpoint`, with `repair` also for Parquet files that nothing tells to be records; `Conflict` while another
+/// owns it, or when the output is not the job's; `BadData` for a
 /// damaged committed record without `repair`; `Storage`.
 pub async fn recover(
     checkpoint: &Checkpoint,
@@ -54,6 +55,9 @@ pub async fn recover(
 ) -> Result<RecoverReport> {
     crate::apart::check(checkpoint.url(), output.url())?;
     let snapshot = checkpoint.existing().await?;
+    if options.repair {
+        snapshot.refuse_strangers(checkpoint.url())?;
+    }
     check_output(&snapshot, output)?;
     let damage = if options.repair { Damage::Repair } else { Damage::Refuse };
     if snapshot.complete.is_some() {

@@ -11,12 +11,14 @@ use crate::names::JobId;
 /// never taken for a checkpoint with fewer rows. The output is not touched.
 ///
 /// # Errors
-/// `NoCheckpoint`; `Conflict` while a job is using it; `Storage`.
+/// `NoCheckpoint`, also for Parquet files that nothing tells to be records; `Conflict` while a job is using it;
+/// `Storage`.
 pub async fn remove(checkpoint: &Checkpoint, options: LeaseOptions) -> Result<()> {
     let found = checkpoint.snapshot().await?;
     if found.is_empty() {
         return Err(checkpoint.none_here());
     }
+    found.refuse_strangers(checkpoint.url())?;
     let floor = found.highest_attempt();
     if found.complete.as_ref().is_some_and(|c| c.removed) {
         return crate::end::finish_deletion(checkpoint, None, &options, floor).await;

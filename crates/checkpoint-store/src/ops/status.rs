@@ -10,7 +10,7 @@ use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
-use crate::lease::rfc3339;
+use crate::lease::{AttemptFile, AttemptState, rfc3339};
 use crate::record;
 use crate::recovery::{Loaded, class_problem, load_records};
 use crate::snapshot::Snapshot;
@@ -40,6 +40,8 @@ pub struct Status {
     pub void_tasks: u64,
     /// Attempts so far.
     pub attempts: u64,
+    /// The one that owns the checkpoint, or owned it last.
+    pub last_attempt: Option<LastAttempt>,
     /// Whether the job is done and the checkpoint being deleted.
     pub complete: bool,
     /// Bytes of the committed records.
@@ -48,6 +50,37 @@ pub struct Status {
     pub bytes_per_id: Option<f64>,
     /// When the newest record was written, by the store's clock (RFC 3339).
     pub last_commit: Option<String>,
+}
+
+/// Who works on the checkpoint, or did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LastAttempt {
+    /// Its number, from 1.
+    pub attempt: u64,
+    /// How it stands. One that was killed goes on saying `running`, and is renewed no more.
+    pub state: AttemptState,
+    /// The host of its process.
+    pub host: String,
+    /// Its process.
+    pub pid: u32,
+    /// When it began, by its own clock (RFC 3339).
+    pub started: String,
+    /// When its lease was last renewed, by its own clock (RFC 3339).
+    pub renewed: String,
+}
+
+impl LastAttempt {
+    fn of(file: &AttemptFile) -> Self {
+        Self {
+            attempt: file.attempt,
+            state: file.state,
+            host: file.owner.host.clone(),
+            pid: file.owner.pid,
+            started: file.started.clone(),
+            renewed: file.renewed.clone(),
+        }
+    }
 }
 
 /// Counts. Reads the records of attempts that are still open, and the pending ones. When the checkpoint changes
@@ -82,6 +115,7 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
         pending_tasks: 0,
         void_tasks: 0,
         attempts: snapshot.attempts.len() as u64,
+        last_attempt: snapshot.attempts.last().map(LastAttempt::of),
         complete: snapshot.complete.is_some(),
         bytes: 0,
         bytes_per_id: None,

@@ -42,7 +42,7 @@ async fn a_removal_that_is_stopped_anywhere_is_finished_and_the_output_refused()
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                        assert!(error.hint().is_some_and(|h| h.contains("--append") && h.contains("ckpt adopt")));
+                        assert!(error.hint().is_some_and(|h| h.contains("--append") && h.contains("--output")));
                         assert_eq!(world.checkpoint_files().await, [""; 0], "{point:?}: nothing is left");
                     }
                 }
@@ -75,6 +75,21 @@ async fn rm_again_finishes_a_removal_too() {
     assert_eq!(world.checkpoint_files().await, [""; 0]);
     assert_eq!(kind(remove(&world.look(), LeaseOptions::default()).await), ErrorKind::NoCheckpoint);
     world.holds_once(&IDS).await;
+}
+
+#[tokio::test]
+async fn parquet_files_of_somebody_are_no_checkpoint_to_remove() {
+    let world = World::new(true);
+    let path = checkpoint_fs::ObjectPath::parse("part-0.parquet").expect("valid");
+    let written = world.checkpoint.write(&path, "rows".into(), checkpoint_fs::WriteOptions::new()).await;
+    written.expect("no error").into_result("part-0.parquet").expect("written");
+    assert_eq!(kind(remove(&world.look(), LeaseOptions::default()).await), ErrorKind::NoCheckpoint);
+    assert_eq!(kind(world.look().existing_for_sure().await), ErrorKind::NoCheckpoint);
+    let mut options = checkpoint_store::RecoverOptions::default();
+    options.repair = true;
+    let repaired = checkpoint_store::recover(&world.look(), &world.output, options, &ParquetIds).await;
+    assert_eq!(kind(repaired), ErrorKind::NoCheckpoint);
+    assert_eq!(world.checkpoint_files().await, ["part-0.parquet"], "nothing was added or taken away");
 }
 
 /// Ends the job in a process that dies right after `complete` was written.
