@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// A pattern below a directory without wildcards.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     /// The pattern of each level; one for all levels where `**` or braces span them.
     pub(super) levels: Levels,
 }
