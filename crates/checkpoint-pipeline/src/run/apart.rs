@@ -1,7 +1,7 @@
 //! Keeping checkpoint, output and input out of each other: one would be read, or deleted, as the other.
 
 use checkpoint_fs::Location;
-use checkpoint_store::overlap;
+use checkpoint_store::{FAILED_DIR, overlap};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -28,10 +28,12 @@ pub(super) fn keep_apart(places: &Places<'_>) -> Result<()> {
         ))
         .with_hint("give each a directory of its own, for example with --job-dir"));
     }
+    // Input beside data files is fine, input that holds them is not: symbolic links resolved.
+    let in_output_dir = output.join(FAILED_DIR)?;
     for input in places.inputs {
         let Ok(reach) = Reach::of(input) else { continue };
         let (in_checkpoint, in_output) = match &reach {
-            Reach::Place(at) => (overlap(checkpoint, at), at.contains(output)),
+            Reach::Place(at) => (overlap(checkpoint, at), overlap(&in_output_dir, at)),
             Reach::Glob { base, .. } => (
                 checkpoint.contains(base) || reach.takes_any_in(checkpoint, &["parquet"]),
                 reach.takes_any_in(output, &places.endings()),
@@ -103,5 +105,19 @@ mod tests {
         assert!(refused("/data", "/data/out", "/checkpoint") && refused("/data", "/out", "/data/checkpoint"));
         assert!(refused("/job/checkpoint/a.parquet", "/out", "/job/checkpoint"));
         assert!(!refused("/data/a.csv", "/data/out", "/data/checkpoint"));
+        assert!(!refused("/data/a.csv", "/data", "/checkpoint") && !refused("/out/in", "/out", "/checkpoint"));
+        assert!(refused("/out/_failed", "/out", "/checkpoint"));
+        assert!(refused("s3://b/in", "s3://b/in", "/checkpoint"));
+        assert!(!refused("s3://b/in", "s3://b/in2", "/checkpoint"));
+    }
+
+    #[test]
+    fn a_symbolic_link_does_not_hide_that_the_output_lies_inside_the_input() {
+        let dir = tempfile::tempdir().expect("temp dir");
+        std::fs::create_dir(dir.path().join("real")).expect("creates");
+        std::os::unix::fs::symlink(dir.path().join("real"), dir.path().join("link")).expect("links");
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        assert!(refused(&at("link"), &at("real"), "/checkpoint") && refused(&at("real"), &at("link/out"), "/checkpoint"));
+        assert!(!refused(&at("link"), &at("other"), "/checkpoint"));
     }
 }
