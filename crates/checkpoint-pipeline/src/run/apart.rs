@@ -117,7 +117,8 @@ mod tests {
         std::fs::create_dir(dir.path().join("real")).expect("creates");
         std::os::unix::fs::symlink(dir.path().join("real"), dir.path().join("link")).expect("links");
         let at = |name: &str| dir.path().join(name).display().to_string();
-        assert!(refused(&at("link"), &at("real"), "/checkpoint") && refused(&at("real"), &at("link/out"), "/checkpoint"));
+        assert!(refused(&at("link"), &at("real"), "/checkpoint"));
+        assert!(refused(&at("real"), &at("link/out"), "/checkpoint"));
         assert!(!refused(&at("link"), &at("other"), "/checkpoint"));
     }
 }
