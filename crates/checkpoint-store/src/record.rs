@@ -17,9 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::id::IdColumn;
+use crate::names::TaskName;
 
 /// The metadata key under which a record keeps its facts.
 const FACTS_KEY: &str = "checkpoint.record";
+/// The metadata key of the checksum over the facts and the IDs: a flipped bit must not name another row.
+const CHECKSUM_KEY: &str = "checkpoint.crc32";
 /// The newest format of records that this code reads, and the one that it writes.
 const FORMAT: u32 = 1;
 
@@ -115,7 +118,10 @@ pub(crate) fn encode(id_column: &str, ids: &IdColumn, facts: &RecordFacts) -> Re
     let json = serde_json::to_string(facts).map_err(|e| failed(&e))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![KeyValue::new(FACTS_KEY.to_owned(), json)]))
+        .set_key_value_metadata(Some(vec![
+            KeyValue::new(CHECKSUM_KEY.to_owned(), checksum(&json, Some(ids))),
+            KeyValue::new(FACTS_KEY.to_owned(), json),
+        ]))
         .build();
     let mut buffer = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut buffer, schema.clone(), Some(properties)).map_err(|e| failed(&e))?;
@@ -123,6 +129,16 @@ pub(crate) fn encode(id_column: &str, ids: &IdColumn, facts: &RecordFacts) -> Re
     writer.write(&batch).map_err(|e| failed(&e))?;
     writer.close().map_err(|e| failed(&e))?;
     Ok(buffer.into())
+}
+
+/// CRC-32 over the facts as they are spelled and the IDs in their canonical form, in hex.
+fn checksum(facts: &str, ids: Option<&IdColumn>) -> String {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(facts.as_bytes());
+    if let Some(ids) = ids {
+        ids.each_key(|key| hasher.update(key));
+    }
+    format!("{:08x}", hasher.finalize())
 }
 
 /// What is wrong with a record, in a few words; the caller names the file.
@@ -160,14 +176,36 @@ impl From<String> for Damage {
 }
 
 /// Decodes a record and checks that its one column is the ID column (any one column, when none is named).
+///
+/// The decoder asserts on some damaged bytes; that is damage like any other.
 pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_whole(bytes, id_column)))
+        .unwrap_or_else(|_| Err("it is not a readable Parquet file (its decoder gave up)".to_owned().into()))
+}
+
+/// As [`decode`], for a record of this name: one of our tasks says so itself, in its facts.
+pub(crate) fn decode_named(name: &str, bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
+    let record = decode(bytes, id_column)?;
+    let named = record.facts.as_ref().map(|facts| facts.task.as_str());
+    if TaskName::parse(name).is_some() && named != Some(name) {
+        return Err(match named {
+            Some(other) => format!("it is of the task {other}"),
+            None => "its facts are gone".to_owned(),
+        }
+        .into());
+    }
+    Ok(record)
+}
+
+fn decode_whole(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
     if bytes.is_empty() {
         return Err("it has zero bytes".to_owned().into());
     }
     let not_parquet =
         |e: parquet::errors::ParquetError| Damage::from(format!("it is not a readable Parquet file ({e})"));
     let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(not_parquet)?;
-    let facts = facts_of(&metadata)?;
+    let written = spelled(&metadata)?.map(|(facts, checksum)| (facts.to_owned(), checksum.to_owned()));
+    let facts = written.as_ref().map(|(facts, _)| facts_of(facts)).transpose()?;
     let names: Vec<&str> = metadata.schema().fields().iter().map(|f| f.name().as_str()).collect();
     let column = match (names.as_slice(), id_column) {
         ([one], None) => (*one).to_owned(),
@@ -202,14 +240,26 @@ pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Resu
     if let Some(facts) = facts.as_ref().filter(|f| f.input_rows != count) {
         return Err(format!("it holds {count} IDs and says {}", facts.input_rows).into());
     }
+    if let Some((facts, sum)) = written
+        && checksum(&facts, ids.as_ref()) != sum
+    {
+        return Err("its checksum is wrong: bits of it have changed since it was written".to_owned().into());
+    }
     Ok(Record { facts, id_column: column, ids })
 }
 
-fn facts_of(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<RecordFacts>, Damage> {
+/// The facts and the checksum, as they are spelled; both or neither.
+fn spelled(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<(&str, &str)>, Damage> {
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
-    let Some(json) = pairs.into_iter().flatten().find(|kv| kv.key == FACTS_KEY).and_then(|kv| kv.value.as_ref()) else {
-        return Ok(None);
-    };
+    let value = |key: &str| pairs.into_iter().flatten().find(|kv| kv.key == key).and_then(|kv| kv.value.as_deref());
+    match (value(FACTS_KEY), value(CHECKSUM_KEY)) {
+        (None, None) => Ok(None),
+        (Some(facts), Some(checksum)) => Ok(Some((facts, checksum))),
+        _ => Err("half of its facts are gone".to_owned().into()),
+    }
+}
+
+fn facts_of(json: &str) -> std::result::Result<RecordFacts, Damage> {
     #[derive(Deserialize)]
     struct Version {
         format: u32,
@@ -219,7 +269,7 @@ fn facts_of(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<Record
         let newer = format!("its format is {}, newer than this program reads ({FORMAT})", version.format);
         return Err(Damage::Newer(newer));
     }
-    serde_json::from_str(json).map(Some).map_err(|e| format!("its facts are damaged ({e})").into())
+    serde_json::from_str(json).map_err(|e| format!("its facts are damaged ({e})").into())
 }
 
 #[cfg(test)]
@@ -272,6 +322,25 @@ mod tests {
         let newer = decode(newer, Some("uid")).unwrap_err();
         assert!(matches!(newer, Damage::Newer(_)), "{newer}");
         assert!(newer.refuse_newer("x").is_err());
+    }
+
+    #[test]
+    fn no_flipped_bit_makes_another_record() {
+        let ids = column(Int64Array::from(vec![3, 1 << 53, -7, 1_000_000_007]));
+        let good = encode("uid", &ids, &facts(4)).unwrap();
+        let mut refused = 0;
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            match decode_named("abcdefghijklmnop-1-000001", bytes.into(), Some("uid")) {
+                Ok(record) => {
+                    assert_eq!(record.facts, Some(facts(4)), "bit {bit}");
+                    assert_eq!(record.ids.unwrap().array(), ids.array(), "bit {bit}");
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > good.len(), "{refused} of {} bits matter", good.len() * 8);
     }
 
     #[test]

@@ -139,6 +139,17 @@ impl IdColumn {
         })
     }
 
+    /// Every value's canonical key in turn, the length of those that vary before them.
+    pub(crate) fn each_key(&self, mut take: impl FnMut(&[u8])) {
+        match &self.keys {
+            Keys::Int(keys) => keys.iter().for_each(|key| take(&key.to_be_bytes())),
+            keys => (0..self.len()).filter_map(|row| keys.bytes(row)).for_each(|key| {
+                take(&(key.len() as u64).to_be_bytes());
+                take(key);
+            }),
+        }
+    }
+
     /// The first ID that occurs twice.
     pub fn duplicate(&self) -> Option<IdProblem> {
         let (first, second) = match &self.keys {

@@ -45,7 +45,7 @@ pub(crate) fn load_records(
 async fn load(storage: &StorageRef, name: String, id_column: Option<&str>) -> Result<(String, Loaded)> {
     let loaded = match storage.read_optional(&layout::committed(&name)?, ReadOptions::new()).await? {
         None => Loaded::Missing,
-        Some(read) => match record::decode(read.bytes, id_column) {
+        Some(read) => match record::decode_named(&name, read.bytes, id_column) {
             Ok(record) => Loaded::Whole(Box::new(record)),
             Err(damage) => Loaded::Damaged(damage),
         },

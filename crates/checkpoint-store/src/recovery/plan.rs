@@ -230,7 +230,7 @@ async fn plan_own_pending(
         let path = layout::pending(&name)?;
         let Some(read) = storage.read_optional(&path, ReadOptions::new()).await? else { continue };
         let column = plan.id_column.clone();
-        let record = match record::decode(read.bytes.clone(), column.as_deref()) {
+        let record = match record::decode_named(&name, read.bytes.clone(), column.as_deref()) {
             Ok(record) => record,
             // Damaged, it proves nothing.
             Err(damage) => {
