@@ -46,9 +46,22 @@ use crate::session::Session;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Decoders of Parquet and Arrow assert on some damaged bytes. That is caught and reported as damage; nobody
+/// needs to see the panic besides.
+fn quiet_decoders() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let file = info.location().map_or("", |l| l.file());
+        if !["/parquet-", "/arrow-"].iter().any(|decoder| file.contains(decoder)) {
+            report(info);
+        }
+    }));
+}
+
 /// Runs the program on a runtime of its own and answers what the process should exit with. The first
 /// argument is the program's name.
 pub fn main(args: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
+    quiet_decoders();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(cores.max(2)).enable_all().build();
     let runtime = match runtime {

@@ -74,7 +74,7 @@ pub(crate) struct JobArgs {
     /// Batches that are transformed at once, and programs that run [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Transform")]
     workers: Option<usize>,
-    /// The most rows of a batch [default: 1024]
+    /// The most rows of a batch [default: 1024, and 64 with --exec-format jsonl]
     #[arg(long, value_name = "N", value_parser = values::batch_rows, help_heading = "Transform")]
     batch_size: Option<usize>,
     /// The most rows of a task, which is committed as one [default: 10000]
@@ -140,7 +140,9 @@ impl JobArgs {
             .lease(lease);
         let workers = self.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         pipeline = pipeline.workers(workers);
-        if let Some(rows) = self.batch_size {
+        // A program that takes rows one by one is mostly slow: a smaller batch costs less when it is lost.
+        let row_by_row = matches!(self.exec_format, ExecFormatName::Jsonl).then_some(64);
+        if let Some(rows) = self.batch_size.or(row_by_row) {
             pipeline = pipeline.batch_rows(rows);
         }
         if let Some(rows) = self.rows_per_task {
