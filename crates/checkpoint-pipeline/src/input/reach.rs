@@ -53,9 +53,10 @@ impl Pattern {
         let dir_matches = dir.segments().zip(levels).all(|(name, level)| level.matches(name));
         match levels.get(depth) {
             Some(level) if levels.len() == depth + 1 => {
-                dir_matches && extensions.iter().any(|extension| {
-                    ('a'..='z').any(|first| level.matches(&format!("{first}aaaaaaaaaaaaaaa-1-000001.{extension}")))
-                })
+                dir_matches
+                    && extensions.iter().any(|extension| {
+                        ('a'..='z').any(|first| level.matches(&format!("{first}aaaaaaaaaaaaaaa-1-000001.{extension}")))
+                    })
             }
             _ => dir_matches,
         }
