@@ -231,7 +231,8 @@ impl Pipeline {
         self
     }
 
-    /// Sets aside up to this many rows on which the transform fails, instead of failing the run.
+    /// Sets aside up to this many rows of the job on which the transform fails, over all attempts, instead of
+    /// failing the run.
     #[must_use]
     pub fn max_failed_rows(mut self, rows: u64) -> Self {
         self.max_failed_rows = rows;

@@ -49,9 +49,12 @@ pub(super) async fn apply(shared: &Shared, item: &Item) -> Result<Applied> {
             Err(_) if shared.halted_soon().await => std::future::pending().await,
             Err(error) if shared.max_failed_rows == 0 => return Err(failed(item, &array, start, &error)),
             Err(error) if len == 1 => {
-                let so_far = add(&shared.counters.failed_rows, 1);
+                // Earlier attempts count too, or a broken transform that is run again and again would set
+                // everything aside.
+                let earlier = shared.attempt.failed_rows();
+                let so_far = earlier + add(&shared.counters.failed_rows, 1);
                 if so_far > shared.max_failed_rows {
-                    let before = get(&shared.counters.failed_rows) - 1;
+                    let before = earlier + get(&shared.counters.failed_rows) - 1;
                     return Err(failed(item, &array, start, &error).with_hint(format!(
                         "{before} rows had failed before it, as many as --max-failed-rows allows"
                     )));
