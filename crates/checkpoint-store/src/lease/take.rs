@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, StorageExt, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{CreateDirOptions, ObjectPath, StorageExt, WriteMode, WriteOptions, WriteOutcome};
 
 use super::keep::{Shared, keep};
 use super::watch::{LiveNonce, Waited, wait_for_end};
@@ -31,6 +31,8 @@ impl Lease {
         options.check()?;
         let create_only = checkpoint.control.capabilities().write_if_absent;
         if !create_only && !options.assume_exclusive {
+            // A store that cannot be written to at all says so better itself.
+            checkpoint.control.create_dir(&layout::attempts_dir()?, CreateDirOptions::new()).await?;
             return Err(no_fencing(checkpoint));
         }
         for _ in 0..TRIES {

@@ -258,6 +258,17 @@ async fn a_store_without_create_only_writes_needs_a_word_or_a_lease_elsewhere() 
 }
 
 #[tokio::test]
+async fn a_store_that_cannot_be_written_to_is_not_taken_for_one_without_create_only_writes() {
+    let world = World::new(false);
+    let plan = FaultPlan::new()
+        .with(Rule::new(Operation::CreateDir, Fault::Refuse(checkpoint_fs::ErrorKind::PermissionDenied)));
+    let read_only: StorageRef = Arc::new(FaultyStorage::new(without_create_only(), plan));
+    let checkpoint = Checkpoint::new(read_only, world.process("a"));
+    let error = begin(&checkpoint, &world.output, BeginOptions::default()).await.expect_err("read-only");
+    assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+}
+
+#[tokio::test]
 async fn a_store_that_ignores_the_condition_is_caught() {
     let world = World::new(false);
     let liar: StorageRef = Arc::new(Liar(without_create_only(), world.checkpoint.capabilities().clone()));
