@@ -60,19 +60,11 @@ impl Feed {
         })
     }
 
-    /// Reads to the end, or until nobody listens any more.
+    /// Reads to the end, or until nobody listens any more. What was read before an error is still worked off.
     ///
     /// # Errors
-    /// As reading and the ID column give; the run is halted then.
+    /// As reading and the ID column give.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
-        let result = self.read_all(sender);
-        if result.is_err() {
-            self.halt.cancel();
-        }
-        result
-    }
-
-    fn read_all(&mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
         let rows = self.rows.clone();
         for (file, total) in rows.files.iter().zip(&rows.totals) {
             if !self.read_file(file, *total, sender)? {
