@@ -34,7 +34,7 @@ pub(crate) struct DemoArgs {
 /// Shows it, and answers whether the promise held.
 pub(crate) async fn run(args: &DemoArgs, session: &Session) -> Result<Exit> {
     let out = &session.out;
-    let dir = workplace(args.dir.as_deref())?;
+    let dir = demo_dir(args.dir.as_deref())?;
     let shown = dir.display();
     out.line(format!("Working in {shown}"))?;
     input::write(&dir.join("input"), ROWS, FILES)?;
@@ -92,7 +92,7 @@ fn describe(status: &Status, files: u64) -> String {
 }
 
 /// An empty directory, absolute.
-fn workplace(given: Option<&Path>) -> Result<PathBuf> {
+fn demo_dir(given: Option<&Path>) -> Result<PathBuf> {
     let wrong = |dir: &Path, error: &std::io::Error| {
         Failure::usage(format!("the demo's directory cannot be used: {error}: dir={}", dir.display()))
             .with_hint("give another with --dir")
