@@ -38,7 +38,7 @@ test-unit:
     cargo test --workspace --exclude checkpoint-tests
     cargo test -p checkpoint-tests --lib --test '*' -- --skip s3_ --skip kill_
 
-# What runs against a real S3 server: $MINIO_ENDPOINT, a `minio` program, or the installed stand-in.
+# The conformance suite and all else that needs an S3 server: $MINIO_ENDPOINT, a `minio` program, or the stand-in.
 test-minio:
     cargo test -p checkpoint-tests --test '*' -- --nocapture s3_
 

@@ -33,12 +33,12 @@ fn registry() -> Registry {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory() -> anyhow::Result<()> {
+async fn memory_conforms() -> anyhow::Result<()> {
     conforms(&registry(), "memory://conformance", &StorageOptions::new(), &Settings::default()).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn posix() -> anyhow::Result<()> {
+async fn posix_conforms() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     conforms(&registry(), text(dir.path())?, &StorageOptions::new(), &Settings::default()).await?;
     let left = litter(dir.path())?;
@@ -58,7 +58,7 @@ async fn posix_without_fsync_below_a_link() -> anyhow::Result<()> {
 
 /// On the server that the tests can find or start; it is named in the output.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s3() -> anyhow::Result<()> {
+async fn s3_conforms() -> anyhow::Result<()> {
     let server = tokio::task::spawn_blocking(S3Server::shared).await??;
     println!("S3 server: {}", server.describe());
     let bucket = tokio::task::spawn_blocking(|| server.access().new_bucket()).await??;

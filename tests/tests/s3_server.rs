@@ -74,7 +74,7 @@ const ODD_KEYS: [&str; 19] = [
 ];
 
 #[tokio::test]
-async fn odd_keys_round_trip_in_every_operation() {
+async fn s3_odd_keys_round_trip_in_every_operation() {
     let storage = storage().await;
     let longest = "x".repeat(storage.capabilities().max_path);
     let keys: Vec<&str> = ODD_KEYS.iter().copied().chain([longest.as_str()]).collect();
@@ -106,7 +106,7 @@ async fn odd_keys_round_trip_in_every_operation() {
 }
 
 #[tokio::test]
-async fn a_key_beyond_the_limit_is_refused() {
+async fn s3_a_key_beyond_the_limit_is_refused() {
     let storage = storage().await;
     let long = path(&"x".repeat(storage.capabilities().max_path + 1));
     let error = storage.write(&long, Bytes::new(), WriteOptions::new()).await.expect_err("too long");
@@ -114,7 +114,7 @@ async fn a_key_beyond_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn levels_pages_and_positions_of_listings() {
+async fn s3_levels_pages_and_positions_of_listings() {
     let storage = storage().await;
     let numbered: Vec<String> = (0..2_300).map(|n| format!("many/{n:05}")).collect();
     futures::stream::iter(numbered.clone())
@@ -144,7 +144,7 @@ async fn levels_pages_and_positions_of_listings() {
 }
 
 #[tokio::test]
-async fn ranges_are_cut_at_the_end() {
+async fn s3_ranges_are_cut_at_the_end() {
     let storage = storage().await;
     put(&*storage, "ten", "0123456789").await;
     put(&*storage, "none", "").await;
@@ -174,7 +174,7 @@ async fn ranges_are_cut_at_the_end() {
 }
 
 #[tokio::test]
-async fn of_many_racers_exactly_one_creates() {
+async fn s3_of_many_racers_exactly_one_creates() {
     let storage = storage().await;
     for round in 0..5 {
         let key = path(&format!("round-{round}"));
@@ -200,7 +200,7 @@ async fn of_many_racers_exactly_one_creates() {
 }
 
 #[tokio::test]
-async fn streamed_writes_of_every_size() {
+async fn s3_streamed_writes_of_every_size() {
     const MIB: usize = 1 << 20;
     let storage = storage().await;
     for size in [0, 1, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 19 * MIB] {
@@ -233,7 +233,7 @@ async fn streamed_writes_of_every_size() {
 }
 
 #[tokio::test]
-async fn failures_have_the_right_kind_and_no_secret() {
+async fn s3_failures_have_the_right_kind_and_no_secret() {
     let bucket = server().access().new_bucket().expect("makes a bucket");
     let access = server().access();
     let open = |options: serde_json::Value, url: String| async move {
@@ -269,7 +269,7 @@ async fn failures_have_the_right_kind_and_no_secret() {
 
 /// Every daemon of the store is killed, and started again while a client is asking.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acknowledged_objects_survive_a_power_cut() {
+async fn s3_acknowledged_objects_survive_a_power_cut() {
     let mut server = RgwServer::start_with(ObjectStore::Disk).expect("Ceph is needed");
     let access = server.access().clone();
     let bucket = access.new_bucket().expect("makes a bucket");
