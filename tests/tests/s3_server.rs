@@ -269,7 +269,7 @@ async fn s3_failures_have_the_right_kind_and_no_secret() {
 
 /// Every daemon of the store is killed, and started again while a client is asking.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s3_acknowledged_objects_survive_a_power_cut() {
+async fn acknowledged_objects_survive_a_power_cut() {
     let mut server = RgwServer::start_with(ObjectStore::Disk).expect("Ceph is needed");
     let access = server.access().clone();
     let bucket = access.new_bucket().expect("makes a bucket");
