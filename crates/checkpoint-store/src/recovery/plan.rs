@@ -238,9 +238,7 @@ async fn plan_own_pending(
                 continue;
             }
         };
-        let whole = |facts: &RecordFacts| {
-            facts.task == name && facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes))
-        };
+        let whole = |facts: &RecordFacts| facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes));
         if record.facts.as_ref().is_some_and(whole) && is_new(plan, &record)? {
             plan.count(&name, &record)?;
             plan.add(snapshot, &name);
