@@ -27,6 +27,12 @@
 //! | feature | on by default | what it adds |
 //! |---|---|---|
 //! | `s3` | yes | `s3://` and `s3a://`: S3 and the stores that speak its protocol |
+//! | `cos` | yes | `cos://` and `cosn://`: Tencent Cloud Object Storage |
+//! | `oss` | yes | `oss://`: Alibaba Cloud Object Storage Service |
+//! | `gs` | yes | `gs://` and `gcs://`: Google Cloud Storage |
+//! | `tclake` | yes | `tclake://volume/...`: volumes of Tencent's TCLake catalog |
+//! | `az` | yes | `az://` and `abfs://`: Azure Blob Storage |
+//! | `object_store` | no | any storage of this crate as an `object_store::ObjectStore` |
 //!
 //! Without a feature its schemes are refused with an error that names it. `file://`, plain paths and
 //! `memory://` are always there.
@@ -44,6 +50,7 @@ mod location;
 mod options;
 mod path;
 mod registry;
+mod resolution;
 mod storage;
 #[cfg(feature = "_http")]
 mod transport;
@@ -63,6 +70,7 @@ pub use location::Location;
 pub use options::{Environment, KwArgs, StorageOptions};
 pub use path::ObjectPath;
 pub use registry::{OpenContext, Registry, Scheme, open, open_dir};
+pub use resolution::Resolution;
 pub use storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
     ReadResult, RenameOptions, StatOptions, Storage, StorageExt, StorageRef, StorageWriter, WriteMode, WriteOptions,

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::options::{Environment, StorageOptions};
 use crate::path::ObjectPath;
+use crate::resolution::Resolution;
 use crate::storage::StorageRef;
 
 /// What a scheme needs to open a location: the user's options and the environment.
@@ -33,6 +34,15 @@ pub trait Scheme: Debug + Send + Sync {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig), as opening would give.
     fn check_options(&self, context: &OpenContext) -> Result<()>;
+
+    /// Says how an object at the location would be reached, without any network call.
+    ///
+    /// # Errors
+    /// As opening would give for options, endpoint or credentials that are wrong.
+    async fn resolve(&self, location: &Location, context: &OpenContext) -> Result<Resolution> {
+        self.check_options(context)?;
+        Ok(Resolution::plain(self.names().first().copied().unwrap_or_default(), location))
+    }
 
     /// Opens a storage rooted at the location, taken as a directory. It need not exist.
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef>;
@@ -119,6 +129,18 @@ impl Registry {
         let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
         self.check_options(options)?;
         scheme.open(location, &context).await
+    }
+
+    /// Says how an object at a URL would be reached, without any network call.
+    ///
+    /// # Errors
+    /// `InvalidConfig` for the URL or options, `Unsupported` for an unknown scheme.
+    pub async fn resolve(&self, url: &str, options: &StorageOptions) -> Result<Resolution> {
+        let location = Location::parse(url)?;
+        let scheme = self.scheme(location.scheme())?;
+        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
+        self.check_options(options)?;
+        scheme.resolve(&location, &context).await
     }
 
     /// Checks that every protocol that has options is known and that its options are valid.

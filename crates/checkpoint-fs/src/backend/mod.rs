@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::registry::Scheme;
 
-#[cfg(not(feature = "s3"))]
+#[cfg(not(all(feature = "s3", feature = "cos", feature = "oss", feature = "gs", feature = "tclake", feature = "az")))]
 pub(crate) mod absent;
-#[cfg(feature = "_http")]
+#[cfg(feature = "_bucket")]
 pub(crate) mod bridge;
 pub(crate) mod memory;
 pub(crate) mod posix;
