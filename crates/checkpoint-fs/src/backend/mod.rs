@@ -12,6 +12,8 @@ pub(crate) mod memory;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
+#[cfg(feature = "_http")]
+pub(crate) mod settle;
 
 /// Every scheme that this build holds.
 pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {

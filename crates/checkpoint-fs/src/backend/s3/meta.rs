@@ -10,8 +10,6 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
 use super::xml;
 use crate::storage::ObjectMeta;
 
-/// The user metadata, without its prefix, that carries the token of a write.
-pub(crate) const WRITE_TOKEN: &str = "checkpoint-write-token";
 const WRITE_TOKEN_HEADER: &str = "x-amz-meta-checkpoint-write-token";
 
 /// Metadata of an object of `size` bytes.
