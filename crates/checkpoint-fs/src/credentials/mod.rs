@@ -3,6 +3,9 @@
 //! A backend gets them from one [`CredentialProvider`], usually a [`ProviderChain`], through a cache
 //! that refreshes ahead of expiry, once for all concurrent callers.
 
+#[cfg(feature = "s3")]
+#[allow(dead_code, unused_imports, reason = "the chain of sources and the configuration of S3 read it next")]
+pub(crate) mod aws;
 mod cache;
 mod chain;
 mod environment;

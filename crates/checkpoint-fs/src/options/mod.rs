@@ -97,7 +97,12 @@ impl Environment {
 
     /// A variable, when it is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|v| !v.is_empty())
+        self.raw(name).filter(|v| !v.is_empty())
+    }
+
+    /// A variable as it is set, perhaps to nothing: for the few that mean something by that.
+    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 }
 
