@@ -55,10 +55,12 @@ mod storage;
 #[cfg(feature = "_http")]
 mod transport;
 
+#[cfg(feature = "_bucket")]
+pub use backend::bucket::{Addressing, BucketConfig, BucketStorage};
 pub use backend::memory::MemoryStorage;
 pub use backend::posix::{PosixOptions, PosixStorage};
 #[cfg(feature = "s3")]
-pub use backend::s3::{Addressing, S3Config, S3Storage, Setting};
+pub use backend::s3::S3Config;
 pub use capability::Capabilities;
 #[cfg(feature = "_http")]
 pub use credentials::{
@@ -70,7 +72,7 @@ pub use location::Location;
 pub use options::{Environment, KwArgs, StorageOptions};
 pub use path::ObjectPath;
 pub use registry::{OpenContext, Registry, Scheme, open, open_dir};
-pub use resolution::Resolution;
+pub use resolution::{Resolution, Setting};
 pub use storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
     ReadResult, RenameOptions, StatOptions, Storage, StorageExt, StorageRef, StorageWriter, WriteMode, WriteOptions,

@@ -6,6 +6,23 @@ use serde::Serialize;
 
 use crate::location::Location;
 
+/// A resolved value, and where it came from: an option, a variable, or a default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Where it came from, in words.
+    pub source: &'static str,
+}
+
+impl<T> Setting<T> {
+    /// A value with its source.
+    pub fn new(value: T, source: &'static str) -> Self {
+        Self { value, source }
+    }
+}
+
 /// How a URL would be reached. Holds no secret: of the credentials it names the public half alone.
 ///
 /// A field is `None` where the backend has no such thing, or where only a network call could tell.

@@ -8,6 +8,8 @@ use crate::registry::Scheme;
 pub(crate) mod absent;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bridge;
+#[cfg(feature = "_bucket")]
+pub(crate) mod bucket;
 pub(crate) mod memory;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]

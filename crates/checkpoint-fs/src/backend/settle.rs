@@ -3,7 +3,7 @@
 use http::StatusCode;
 use rand::RngExt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{ObjectMeta, WriteMode, WriteOutcome};
 use crate::transport::Failure;
 
@@ -27,7 +27,9 @@ pub(crate) async fn settle(
     token: &str,
     read_back: impl Future<Output = Result<(ObjectMeta, Option<String>), Failure>>,
 ) -> Result<WriteOutcome> {
-    let condition_failed = mode == WriteMode::IfAbsent && failure.status == Some(StatusCode::PRECONDITION_FAILED);
+    let refused =
+        failure.status == Some(StatusCode::PRECONDITION_FAILED) || failure.error.kind() == ErrorKind::AlreadyExists;
+    let condition_failed = mode == WriteMode::IfAbsent && refused;
     let contended = mode == WriteMode::IfAbsent && failure.status == Some(StatusCode::CONFLICT);
     if !(failure.maybe_applied || condition_failed || contended) {
         return Err(failure.error);

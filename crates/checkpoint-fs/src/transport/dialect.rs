@@ -45,6 +45,13 @@ pub(crate) struct Verdict {
     pub(crate) hint: Option<String>,
 }
 
+impl Verdict {
+    /// A verdict with a hint, or with none where the text is empty.
+    pub(crate) fn new(kind: ErrorKind, again: Again, maybe_applied: bool, hint: &str) -> Self {
+        Self { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
+    }
+}
+
 /// Why a document that came with a success status does not count as one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DocumentFault {

@@ -11,7 +11,7 @@ mod dialect;
 mod request;
 mod retry;
 mod send;
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "s3", feature = "cos"))]
 mod sigv4;
 
 pub(crate) use self::client::{ClientSettings, TlsRoots};
@@ -20,5 +20,5 @@ pub(crate) use self::dialect::{Again, Dialect, DocumentFault, ServiceError, Sign
 pub(crate) use self::request::{Answer, AnswerForm, Call, Failure, Request};
 pub use self::retry::RetryPolicy;
 pub(crate) use self::send::{Transport, TransportParts};
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "s3", feature = "cos"))]
 pub(crate) use self::sigv4::SigV4;

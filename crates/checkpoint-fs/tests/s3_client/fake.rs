@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use checkpoint_fs::{Location, OpenContext, RetryPolicy, S3Config, S3Storage, StorageOptions};
+use checkpoint_fs::{BucketStorage, Location, OpenContext, RetryPolicy, S3Config, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -121,7 +121,7 @@ impl Fake {
     }
 
     /// A storage at `s3://bkt/root` on this server, with test keys and short pauses.
-    pub(crate) fn storage(&self) -> S3Storage {
+    pub(crate) fn storage(&self) -> BucketStorage {
         self.storage_with(serde_json::json!({}), &[], |config| config)
     }
 
@@ -130,7 +130,7 @@ impl Fake {
         options: serde_json::Value,
         variables: &[(&str, &str)],
         change: impl FnOnce(S3Config) -> S3Config,
-    ) -> S3Storage {
+    ) -> BucketStorage {
         let mut context = OpenContext::default();
         context.options = StorageOptions::from_value(serde_json::json!({ "s3": options })).expect("the right shape");
         let keys = [
@@ -141,7 +141,7 @@ impl Fake {
         context.environment = keys.iter().chain(variables).copied().collect();
         let config = S3Config::resolve("bkt", &context).expect("valid");
         let config = config.with_retry(RetryPolicy::new(5, Duration::from_millis(5), Duration::from_millis(20)));
-        S3Storage::new(change(config), &Location::parse("s3://bkt/root").expect("valid")).expect("opens")
+        BucketStorage::new(change(config), &Location::parse("s3://bkt/root").expect("valid")).expect("opens")
     }
 }
 

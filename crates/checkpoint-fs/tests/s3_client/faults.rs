@@ -9,19 +9,19 @@ use crate::fake::{Fake, Received, Reply};
 use async_trait::async_trait;
 use bytes::Bytes;
 use checkpoint_fs::{
-    CopyOptions, CredentialProvider, Credentials, Error, ErrorKind, Guard, ObjectPath, ReadOptions, Result, Retry,
-    S3Storage, StatOptions, Storage, StorageExt, WriteMode, WriteOptions, WriteOutcome,
+    BucketStorage, CopyOptions, CredentialProvider, Credentials, Error, ErrorKind, Guard, ObjectPath, ReadOptions,
+    Result, Retry, StatOptions, Storage, StorageExt, WriteMode, WriteOptions, WriteOutcome,
 };
 
 fn path(text: &str) -> ObjectPath {
     ObjectPath::parse(text).expect("valid")
 }
 
-async fn read(storage: &S3Storage) -> Result<Bytes> {
+async fn read(storage: &BucketStorage) -> Result<Bytes> {
     Ok(storage.read(&path("k"), ReadOptions::new()).await?.bytes)
 }
 
-async fn create(storage: &S3Storage) -> Result<WriteOutcome> {
+async fn create(storage: &BucketStorage) -> Result<WriteOutcome> {
     storage.write(&path("k"), "mine".into(), WriteOptions::new().mode(WriteMode::IfAbsent)).await
 }
 

@@ -314,7 +314,7 @@ async fn no_secret_is_logged_or_shown() {
     assert_eq!((signatures.len(), fake.received()[0].header("x-amz-security-token")), (2, TOKEN));
     let logged = String::from_utf8_lossy(&log.0.lock().expect("not poisoned")).into_owned();
     assert!(logged.contains("s3://bkt/root/k"), "the log is on: {} bytes", logged.len());
-    let shown = format!("{storage:?} {error:?} {error} {:?}", storage.config());
+    let shown = format!("{storage:?} {error:?} {error}");
     for text in [&logged, &shown] {
         for secret in signatures.iter().map(String::as_str).chain([SECRET_KEY, TOKEN]) {
             let at = text.find(secret).map(|at| &text[at.saturating_sub(200)..at]);

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::endpoint::{Addressing, BucketAddress, Endpoint, check_bucket, choose_addressing, encode_key, encode_query};
-use super::options::S3Options;
+use http::HeaderMap;
+
+use super::endpoint::{aws_endpoint, choose_addressing};
+use super::{PROTOCOLS, vendor};
+use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, Endpoint, S3Options, check_bucket};
 use crate::credentials::{AnonymousCredentials, AwsEnvironment, CredentialProvider, ProviderChain, StaticCredentials};
 use crate::error::{Error, Result};
 use crate::options::Environment;
 use crate::registry::OpenContext;
+use crate::resolution::Setting;
 use crate::transport::{ClientSettings, RetryPolicy, TlsRoots};
 
 /// Variables of the endpoint, in the order they are looked at; empty ones are not set.
@@ -27,22 +31,6 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_CONCURRENCY: usize = 64;
 const DEFAULT: &str = "default";
-
-/// A resolved value, and where it came from: an option, a variable, or a default.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Setting<T> {
-    /// The value.
-    pub value: T,
-    /// Where it came from, in words.
-    pub source: &'static str,
-}
-
-impl<T> Setting<T> {
-    fn new(value: T, source: &'static str) -> Self {
-        Self { value, source }
-    }
-}
 
 /// Everything that is needed to reach one bucket. `Debug` shows no secret.
 #[derive(Debug, Clone)]
@@ -70,7 +58,7 @@ impl S3Config {
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a wrong option, endpoint, bucket name, or
     /// half a key pair.
     pub fn resolve(bucket: &str, context: &OpenContext) -> Result<Self> {
-        let options = S3Options::read(&context.options)?;
+        let options = S3Options::read(&PROTOCOLS, &context.options)?;
         let environment = &context.environment;
         check_bucket(bucket)?;
         let region = match options.region {
@@ -89,7 +77,7 @@ impl S3Config {
         };
         let is_configured = configured.is_some();
         let endpoint = configured.unwrap_or_else(|| {
-            Setting::new(Endpoint::aws(&region.value, options.tls.unwrap_or(true)), "default of AWS")
+            Setting::new(aws_endpoint(&region.value, options.tls.unwrap_or(true)), "default of AWS")
         });
         let (style, source) = choose_addressing(options.addressing, &endpoint.value, is_configured, bucket);
         let tls = match options.verify.as_deref() {
@@ -170,58 +158,29 @@ impl S3Config {
 
     /// The URL of requests for an object.
     pub fn object_url(&self, key: &str) -> String {
-        self.address.url(&encode_key(key), "")
+        self.address.object_url(key)
     }
 
     /// The URL of a request for the first page of a listing. `prefix` ends in `/`, or is empty.
     pub fn list_url(&self, prefix: &str, recursive: bool) -> String {
-        self.query_url(&list_query(prefix, recursive))
-    }
-
-    /// The URL of a request for the bucket with a query.
-    pub(crate) fn query_url(&self, pairs: &[(&str, &str)]) -> String {
-        let query: Vec<String> =
-            pairs.iter().map(|(k, v)| format!("{}={}", encode_query(k), encode_query(v))).collect();
-        self.address.url("", &query.join("&"))
-    }
-
-    pub(crate) fn address(&self) -> &BucketAddress {
-        &self.address
-    }
-
-    pub(crate) fn requester_pays(&self) -> bool {
-        self.requester_pays
-    }
-
-    pub(crate) fn sign_payload(&self) -> bool {
-        self.sign_payload
-    }
-
-    pub(crate) fn read_timeout(&self) -> Duration {
-        self.read_timeout
-    }
-
-    pub(crate) fn concurrency(&self) -> usize {
-        self.concurrency
-    }
-
-    pub(crate) fn retry(&self) -> RetryPolicy {
-        self.retry
-    }
-
-    pub(crate) fn client(&self) -> &ClientSettings {
-        &self.client
+        self.address.list_url(prefix, recursive)
     }
 }
 
-/// The query of a listing's first page.
-pub(crate) fn list_query(prefix: &str, recursive: bool) -> Vec<(&str, &str)> {
-    let mut query = vec![("list-type", "2"), ("prefix", prefix)];
-    if !recursive {
-        query.push(("delimiter", "/"));
+impl From<S3Config> for BucketConfig {
+    fn from(config: S3Config) -> Self {
+        Self {
+            vendor: vendor::s3(config.region.value, config.sign_payload),
+            bucket: config.bucket,
+            address: config.address,
+            credentials: config.credentials,
+            headers: if config.requester_pays { vendor::requester_pays() } else { HeaderMap::new() },
+            read_timeout: config.read_timeout,
+            concurrency: config.concurrency,
+            retry: config.retry,
+            client: config.client,
+        }
     }
-    query.push(("encoding-type", "url"));
-    query
 }
 
 fn first_variable<'e>(
@@ -368,7 +327,7 @@ mod tests {
 
     #[test]
     fn certificates() {
-        let tls = |options, variables: &[_]| resolve(options, variables).expect("valid").client().tls.clone();
+        let tls = |options, variables: &[_]| resolve(options, variables).expect("valid").client.tls;
         assert_eq!(tls(serde_json::json!({}), &[]), TlsRoots::System);
         assert_eq!(tls(serde_json::json!({}), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Bundle("/ca.pem".into()));
         let plain = serde_json::json!({"endpoint_url": "http://minio.local"});

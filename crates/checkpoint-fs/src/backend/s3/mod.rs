@@ -1,29 +1,22 @@
 //! Amazon S3, and the stores that speak its protocol: MinIO, Ceph, and many more.
 
 mod config;
-mod delete;
-mod dialect;
 mod endpoint;
-mod list;
-mod meta;
-mod options;
-mod storage;
-mod wire;
-mod write;
-mod writer;
-mod xml;
+mod vendor;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::config::{S3Config, Setting};
-pub use self::endpoint::Addressing;
-pub use self::storage::S3Storage;
+pub use self::config::S3Config;
+use crate::backend::bucket::BucketStorage;
 use crate::error::Result;
 use crate::location::Location;
 use crate::registry::{OpenContext, Scheme};
 use crate::storage::StorageRef;
+
+/// The names of the scheme, and of its options.
+pub(crate) const PROTOCOLS: [&str; 2] = ["s3", "s3a"];
 
 /// Opens `s3://bucket/prefix` and `s3a://bucket/prefix`.
 #[derive(Debug)]
@@ -32,7 +25,7 @@ pub(crate) struct S3Scheme;
 #[async_trait]
 impl Scheme for S3Scheme {
     fn names(&self) -> &'static [&'static str] {
-        &options::PROTOCOLS
+        &PROTOCOLS
     }
 
     fn check_options(&self, context: &OpenContext) -> Result<()> {
@@ -43,6 +36,6 @@ impl Scheme for S3Scheme {
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef> {
         let named = |error: crate::Error| error.with_operation("open").with_url(location.to_string());
         let config = S3Config::resolve(location.authority(), context).map_err(named)?;
-        Ok(Arc::new(S3Storage::new(config, location).map_err(named)?))
+        Ok(Arc::new(BucketStorage::new(config, location).map_err(named)?))
     }
 }

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use opendal::Writer;
 use opendal::options::WriteOptions as Put;
 
-use super::endpoint::encode_key;
+use super::address::encode_key;
 use super::meta::{document_etag, object_meta};
 use super::storage::Inner;
 use super::write::{MAX_PUT, fresh_token, put, put_options, settle, too_large};

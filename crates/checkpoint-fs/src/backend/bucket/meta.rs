@@ -8,9 +8,8 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
 
 use super::xml;
+use crate::backend::settle::WRITE_TOKEN;
 use crate::storage::ObjectMeta;
-
-const WRITE_TOKEN_HEADER: &str = "x-amz-meta-checkpoint-write-token";
 
 /// Metadata of an object of `size` bytes.
 pub(crate) fn object_meta(headers: &HeaderMap, size: u64) -> ObjectMeta {
@@ -31,8 +30,8 @@ pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
 }
 
 /// The token of the write that made the object, where it was one of ours.
-pub(crate) fn write_token(headers: &HeaderMap) -> Option<&str> {
-    text(headers, WRITE_TOKEN_HEADER)
+pub(crate) fn write_token<'h>(headers: &'h HeaderMap, header_prefix: &str) -> Option<&'h str> {
+    text(headers, &format!("{header_prefix}meta-{WRITE_TOKEN}"))
 }
 
 /// An entity tag without its quotes.

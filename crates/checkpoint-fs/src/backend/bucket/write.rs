@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use opendal::options::WriteOptions as Put;
 
-use super::endpoint::encode_key;
+use super::address::encode_key;
 use super::meta::object_meta;
 use super::storage::Inner;
 pub(super) use crate::backend::settle::fresh_token;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{Call, Failure};
 
-/// The most that S3 takes in one PUT.
+/// The most that these stores take in one PUT.
 pub(super) const MAX_PUT: u64 = 5 << 30;
 
 /// The options of a write that carries a token.

@@ -1,11 +1,13 @@
 //! Requests of one bucket as the service gets them.
 
 use bytes::Bytes;
+use http::header::IF_NONE_MATCH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 
-use super::config::S3Config;
-use super::endpoint::{BucketAddress, encode_query};
+use super::address::{BucketAddress, encode_query};
+use super::config::BucketConfig;
+use super::vendor::IfAbsent;
 use crate::backend::bridge::Translate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{AnswerForm, Request};
@@ -13,50 +15,79 @@ use crate::transport::{AnswerForm, Request};
 /// The endpoint that OpenDAL builds its requests against; never sent.
 pub(crate) const PLACEHOLDER: &str = "http://endpoint";
 
+/// What OpenDAL's headers begin with.
+const BUILT_PREFIX: &str = "x-amz-";
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
-const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
 
 /// Makes requests for one bucket, and turns OpenDAL's into them.
 ///
 /// OpenDAL trims blanks and slashes off paths. So it never sees a key: it is given the key's encoded
 /// form, which it encodes once more, and that second encoding is taken off here. What remains is exactly
 /// the path that the signature wants.
+///
+/// A condition to write nothing over anything, and the headers with S3's prefix, become the vendor's.
 #[derive(Debug, Clone)]
-pub(crate) struct S3Wire {
+pub(crate) struct Wire {
     address: BucketAddress,
-    prefix: String,
-    requester_pays: bool,
+    built: String,
+    headers: HeaderMap,
+    header_prefix: &'static str,
+    if_absent: IfAbsent,
 }
 
-impl S3Wire {
-    pub(crate) fn new(config: &S3Config) -> Self {
+impl Wire {
+    pub(crate) fn new(config: &BucketConfig) -> Self {
         Self {
-            address: config.address().clone(),
-            prefix: format!("{PLACEHOLDER}/{}/", config.bucket()),
-            requester_pays: config.requester_pays(),
+            address: config.address.clone(),
+            built: format!("{PLACEHOLDER}/{}/", config.bucket),
+            headers: config.headers.clone(),
+            header_prefix: config.vendor.header_prefix,
+            if_absent: config.vendor.if_absent.clone(),
         }
     }
 
     /// A request of our own for a URL.
     pub(crate) fn request(&self, method: Method, url: String, body: Bytes, answer: AnswerForm) -> Request {
-        let mut headers = HeaderMap::new();
-        self.add_payer(&mut headers);
-        Request { method, url, headers, body, answer }
+        Request { method, url, headers: self.headers.clone(), body, answer }
     }
 
-    fn add_payer(&self, headers: &mut HeaderMap) {
-        if self.requester_pays {
-            headers.insert(REQUEST_PAYER, HeaderValue::from_static("requester"));
+    /// Gives headers their names and meaning at this vendor.
+    fn headers(&self, built: HeaderMap) -> Result<HeaderMap> {
+        let mut headers = self.headers.clone();
+        let mut last = None;
+        for (name, value) in built {
+            // Further values of one name come without it.
+            let Some(name) = name.or_else(|| last.clone()) else { continue };
+            last = Some(name.clone());
+            match &self.if_absent {
+                IfAbsent::ForbidOverwrite(header) if name == IF_NONE_MATCH && value == "*" => {
+                    headers.append(header, HeaderValue::from_static("true"));
+                }
+                _ => {
+                    headers.append(self.name(name)?, value);
+                }
+            }
+        }
+        Ok(headers)
+    }
+
+    fn name(&self, built: HeaderName) -> Result<HeaderName> {
+        match built.as_str().strip_prefix(BUILT_PREFIX) {
+            Some(rest) if self.header_prefix != BUILT_PREFIX => {
+                let name = format!("{}{rest}", self.header_prefix);
+                HeaderName::try_from(name).map_err(|_| strange("a header without a name"))
+            }
+            _ => Ok(built),
         }
     }
 }
 
-impl Translate for S3Wire {
+impl Translate for Wire {
     fn translate(&self, request: http::Request<Bytes>) -> Result<Request> {
         let (mut parts, body) = request.into_parts();
         let built = parts.uri.to_string();
         let (path, query) = built.split_once('?').unwrap_or((&built, ""));
-        let key = path.strip_prefix(&self.prefix).ok_or_else(|| strange("a URL outside the bucket"))?;
+        let key = path.strip_prefix(&self.built).ok_or_else(|| strange("a URL outside the bucket"))?;
         let key = decode_once(key)?;
         let query: Vec<String> = query.split('&').filter(|p| !p.is_empty()).map(encode_pair).collect::<Result<_>>()?;
         let url = self.address.url(&key, &query.join("&"));
@@ -72,9 +103,9 @@ impl Translate for S3Wire {
             let source = HeaderValue::from_str(&source).map_err(|_| strange("a copy source that is no header"))?;
             parts.headers.insert(COPY_SOURCE, source);
         }
-        self.add_payer(&mut parts.headers);
+        let headers = self.headers(parts.headers)?;
         let answer = if parts.method == Method::POST || is_copy { AnswerForm::Document } else { AnswerForm::Bytes };
-        Ok(Request { method: parts.method, url, headers: parts.headers, body, answer })
+        Ok(Request { method: parts.method, url, headers, body, answer })
     }
 }
 
@@ -97,13 +128,17 @@ fn strange(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::s3::endpoint::encode_key;
-    use crate::registry::OpenContext;
+    use crate::backend::bucket::address::{Addressing, Endpoint, encode_key};
 
-    fn wire() -> S3Wire {
-        let environment = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9000")].into_iter().collect();
-        let context = OpenContext { environment, ..OpenContext::default() };
-        S3Wire::new(&S3Config::resolve("bkt", &context).expect("valid"))
+    fn wire() -> Wire {
+        let endpoint = Endpoint::parse("http://127.0.0.1:9000", "test").expect("valid");
+        Wire {
+            address: BucketAddress::new(&endpoint, Addressing::Path, "bkt"),
+            built: format!("{PLACEHOLDER}/bkt/"),
+            headers: HeaderMap::from_iter([(HeaderName::from_static("x-more"), HeaderValue::from_static("1"))]),
+            header_prefix: BUILT_PREFIX,
+            if_absent: IfAbsent::IfNoneMatch,
+        }
     }
 
     #[test]
@@ -130,5 +165,40 @@ mod tests {
         assert_eq!(sent.answer, AnswerForm::Bytes);
         let outside = http::Request::get("http://elsewhere/bkt/k").body(Bytes::new()).expect("valid");
         assert!(wire().translate(outside).is_err());
+    }
+
+    #[test]
+    fn headers_become_the_vendors() {
+        let build = || {
+            http::Request::put(format!("{PLACEHOLDER}/bkt/k"))
+                .header("x-amz-meta-a", "b")
+                .header("x-amz-copy-source", "bkt/s%2520x")
+                .header("if-none-match", "*")
+                .body(Bytes::new())
+                .expect("valid")
+        };
+        let forbid = HeaderName::from_static("x-oss-forbid-overwrite");
+        let oss = Wire { header_prefix: "x-oss-", if_absent: IfAbsent::ForbidOverwrite(forbid), ..wire() };
+        for (wire, expected) in [
+            (
+                wire(),
+                [("x-amz-meta-a", "b"), ("x-amz-copy-source", "bkt/s%20x"), ("if-none-match", "*"), ("x-more", "1")],
+            ),
+            (
+                oss,
+                [
+                    ("x-oss-meta-a", "b"),
+                    ("x-oss-copy-source", "bkt/s%20x"),
+                    ("x-oss-forbid-overwrite", "true"),
+                    ("x-more", "1"),
+                ],
+            ),
+        ] {
+            let headers = wire.translate(build()).expect("valid").headers;
+            assert_eq!(headers.len(), expected.len(), "{headers:?}");
+            for (name, value) in expected {
+                assert_eq!(headers[name], value, "{name}");
+            }
+        }
     }
 }

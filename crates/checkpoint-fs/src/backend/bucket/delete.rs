@@ -8,18 +8,17 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use md5::{Digest, Md5};
 
-use super::dialect::by_code;
-use super::endpoint::encode_key;
+use super::address::encode_key;
 use super::storage::{DELETE_BATCH, Inner};
 use super::xml;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
 use crate::storage::DeleteFailure;
-use crate::transport::{Again, AnswerForm, Call, Failure};
+use crate::transport::{Again, AnswerForm, Call, Failure, ServiceError};
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 /// Single deletes under way at once, where a store cannot take many in one request.
@@ -105,20 +104,20 @@ async fn batch(
                 );
                 return Err(Failure { error: call.named(error), status: None, maybe_applied: true });
             };
-            let verdict = by_code(&failed.code);
-            let passing = verdict.as_ref().is_some_and(|v| v.again == Again::Later);
+            let said = ServiceError { code: failed.code, message: failed.message, ..ServiceError::default() };
+            let verdict = inner.config.vendor.dialect.verdict(StatusCode::OK, &HeaderMap::new(), &said, false);
+            let passing = verdict.again == Again::Later;
             if passing && attempt < policy.attempts() {
                 again.insert(target.key.clone(), target);
                 continue;
             }
-            let kind = verdict.as_ref().map_or(ErrorKind::Io, |v| v.kind);
-            if kind == ErrorKind::NotFound && failed.code != "NoSuchBucket" {
+            if verdict.kind == ErrorKind::NotFound && said.code != "NoSuchBucket" {
                 continue;
             }
-            let mut error = Error::new(kind, format!("the service kept the object: {}", failed.message))
-                .with_service_code(failed.code)
+            let mut error = Error::new(verdict.kind, format!("the service kept the object: {}", said.message))
+                .with_service_code(said.code)
                 .with_retry(if passing { Retry::Exhausted } else { Retry::Never });
-            if let Some(hint) = verdict.and_then(|v| v.hint) {
+            if let Some(hint) = verdict.hint {
                 error = error.with_hint(hint);
             }
             failures.push(DeleteFailure { error: target.call.named(error), path: target.path });
@@ -149,7 +148,7 @@ async fn ask<'k>(inner: &Inner, call: &Call, keys: impl Iterator<Item = &'k Stri
     }
     body.push_str("</Delete>");
     let digest = BASE64_STANDARD.encode(Md5::digest(body.as_bytes()));
-    let url = inner.config.address().url("", "delete=");
+    let url = inner.config.address.url("", "delete=");
     let mut request = inner.wire.request(Method::POST, url, Bytes::from(body), AnswerForm::Document);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     let digest = HeaderValue::from_str(&digest)

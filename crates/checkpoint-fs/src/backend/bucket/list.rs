@@ -10,7 +10,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::config::list_query;
+use super::address::list_query;
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
 use super::xml::{self, Element};
@@ -64,7 +64,7 @@ impl Listing {
             (None, Some(after)) => query.push(("start-after", after.as_str())),
             (None, None) => {}
         }
-        let url = self.inner.config.query_url(&query);
+        let url = self.inner.config.address.query_url(&query);
         let request = self.inner.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
         let answer = self.inner.transport.send(&self.call, &request).await.map_err(|f| f.error)?;
         let page = Page::parse(&answer.body).map_err(|why| self.damaged(&why))?;

@@ -1,4 +1,4 @@
-//! How S3 and the stores that speak its protocol report failures.
+//! How the stores of this family report failures.
 
 use http::{HeaderMap, StatusCode};
 
@@ -6,32 +6,41 @@ use super::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
-/// Reads S3's XML errors and request-ID headers, and knows its codes.
+/// Reads S3's XML errors and the headers of request IDs, and knows the family's codes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct S3Dialect;
+pub(crate) struct XmlDialect {
+    /// The headers that may carry the request's ID, where the document has none.
+    pub(crate) request_ids: &'static [&'static str],
+    /// Codes that only this store has, or that it means differently.
+    pub(crate) codes: fn(&str) -> Option<Verdict>,
+    /// Adds to a verdict what the whole answer tells.
+    pub(crate) refine: fn(&mut Verdict, StatusCode, &HeaderMap, &ServiceError),
+}
 
-impl Dialect for S3Dialect {
+impl XmlDialect {
+    fn request_id(&self, headers: &HeaderMap) -> String {
+        let found = self.request_ids.iter().find_map(|name| headers.get(*name)?.to_str().ok());
+        found.unwrap_or_default().to_owned()
+    }
+}
+
+impl Dialect for XmlDialect {
     fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError {
         let mut said = xml::parse(body)
             .ok()
             .filter(|root| root.name == "Error")
             .map_or_else(ServiceError::default, |root| error_of(&root));
         if said.request_id.is_empty() {
-            said.request_id = request_id(headers).unwrap_or_default();
+            said.request_id = self.request_id(headers);
         }
         said
     }
 
     fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, temporary: bool) -> Verdict {
-        let mut verdict = by_code(&error.code).unwrap_or_else(|| by_status(status, &error.code, temporary));
-        if status.is_redirection() || error.code == "AuthorizationHeaderMalformed" {
-            verdict.hint = Some(match headers.get("x-amz-bucket-region").and_then(|r| r.to_str().ok()) {
-                Some(region) => format!("the bucket is in another region: set client_kwargs.region_name to {region}"),
-                None => "the bucket is in another region or behind another endpoint: set client_kwargs.region_name \
-                         or endpoint_url"
-                    .to_owned(),
-            });
-        }
+        let mut verdict = (self.codes)(&error.code)
+            .or_else(|| by_code(&error.code))
+            .unwrap_or_else(|| by_status(status, &error.code, temporary));
+        (self.refine)(&mut verdict, status, headers, error);
         verdict
     }
 
@@ -40,7 +49,7 @@ impl Dialect for S3Dialect {
         if root.name == "Error" {
             let mut said = error_of(&root);
             if said.request_id.is_empty() {
-                said.request_id = request_id(headers).unwrap_or_default();
+                said.request_id = self.request_id(headers);
             }
             return Err(DocumentFault::Failed(said));
         }
@@ -56,12 +65,8 @@ fn error_of(root: &xml::Element) -> ServiceError {
     }
 }
 
-fn request_id(headers: &HeaderMap) -> Option<String> {
-    headers.get("x-amz-request-id").and_then(|id| id.to_str().ok()).map(str::to_owned)
-}
-
 /// Classifies by the service's own code, whatever the status: a code can also come with status 200.
-pub(crate) fn by_code(code: &str) -> Option<Verdict> {
+fn by_code(code: &str) -> Option<Verdict> {
     use Again::{Later, Never, Renewed};
     use ErrorKind as K;
     let (kind, again, maybe_applied, hint) = match code {
@@ -116,7 +121,7 @@ pub(crate) fn by_code(code: &str) -> Option<Verdict> {
         }
         _ => return None,
     };
-    Some(Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) })
+    Some(Verdict::new(kind, again, maybe_applied, hint))
 }
 
 /// Classifies an answer whose code is unknown or missing (answers to HEAD have no body).
@@ -144,7 +149,7 @@ fn by_status(status: StatusCode, code: &str, temporary: bool) -> Verdict {
         500 | 502 | 503 | 504 | 520..=529 | 499 => (K::Io, Later, true, ""),
         _ => (K::Io, Never, false, ""),
     };
-    Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
+    Verdict::new(kind, again, maybe_applied, hint)
 }
 
 const DENIED: &str = "check the key, its policy, the bucket's policy, and this machine's clock";
@@ -153,9 +158,11 @@ const DENIED: &str = "check the key, its policy, the bucket's policy, and this m
 mod tests {
     use super::*;
 
+    const PLAIN: XmlDialect = XmlDialect { request_ids: &["x-request-id"], codes: |_| None, refine: |_, _, _, _| {} };
+
     fn verdict(status: u16, code: &str, temporary: bool) -> Verdict {
         let said = ServiceError { code: code.to_owned(), ..ServiceError::default() };
-        S3Dialect.verdict(StatusCode::from_u16(status).expect("valid"), &HeaderMap::new(), &said, temporary)
+        PLAIN.verdict(StatusCode::from_u16(status).expect("valid"), &HeaderMap::new(), &said, temporary)
     }
 
     #[test]
@@ -204,23 +211,29 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_region_names_the_right_one() {
+    fn a_vendor_has_the_first_and_the_last_word() {
+        let dialect = XmlDialect {
+            codes: |code| (code == "AccessDenied").then(|| Verdict::new(ErrorKind::Conflict, Again::Later, true, "")),
+            refine: |verdict, _, _, said| verdict.hint = Some(said.code.clone()),
+            ..PLAIN
+        };
         let mut headers = HeaderMap::new();
-        headers.insert("x-amz-bucket-region", http::HeaderValue::from_static("eu-west-1"));
-        let said = ServiceError { code: "PermanentRedirect".to_owned(), ..ServiceError::default() };
-        let verdict = S3Dialect.verdict(StatusCode::MOVED_PERMANENTLY, &headers, &said, false);
-        assert!(verdict.hint.expect("has one").contains("eu-west-1"));
+        headers.insert("x-request-id", http::HeaderValue::from_static("R1"));
+        let said = dialect.service_error(&headers, b"<Error><Code>AccessDenied</Code></Error>");
+        assert_eq!(said.request_id, "R1");
+        let verdict = dialect.verdict(StatusCode::FORBIDDEN, &headers, &said, false);
+        assert_eq!(verdict, Verdict::new(ErrorKind::Conflict, Again::Later, true, "AccessDenied"));
     }
 
     #[test]
     fn an_error_in_a_success_is_seen() {
         let body = b"<?xml version=\"1.0\"?><Error><Code>InternalError</Code><Message>again</Message></Error>";
-        let Err(DocumentFault::Failed(said)) = S3Dialect.check_document(&HeaderMap::new(), body) else {
+        let Err(DocumentFault::Failed(said)) = PLAIN.check_document(&HeaderMap::new(), body) else {
             panic!("it failed")
         };
         assert_eq!(said.code, "InternalError");
-        assert!(S3Dialect.check_document(&HeaderMap::new(), b"<CopyObjectResult></CopyObjectResult>").is_ok());
-        let cut = S3Dialect.check_document(&HeaderMap::new(), b"<CopyObjectResult><ETag>");
+        assert!(PLAIN.check_document(&HeaderMap::new(), b"<CopyObjectResult></CopyObjectResult>").is_ok());
+        let cut = PLAIN.check_document(&HeaderMap::new(), b"<CopyObjectResult><ETag>");
         assert!(matches!(cut, Err(DocumentFault::Damaged(_))), "{cut:?}");
     }
 }

@@ -1,13 +1,10 @@
-//! The options of `s3`, under the names that s3fs users know, typed and read once.
+//! The options of a protocol of s3fs, under the names that its users know, typed and read once.
 
 use std::time::Duration;
 
-use super::endpoint::Addressing;
+use super::address::Addressing;
 use crate::error::Result;
 use crate::options::{KwArgs, StorageOptions};
-
-/// The names that options for this backend may stand under.
-pub(crate) const PROTOCOLS: [&str; 2] = ["s3", "s3a"];
 
 /// A value with the option that gave it.
 pub(crate) type Given<T> = Option<(T, &'static str)>;
@@ -33,12 +30,13 @@ pub(crate) struct S3Options {
 }
 
 impl S3Options {
-    /// Reads the options of `s3` (or `s3a`).
+    /// Reads the options of the first of these protocols that has any; messages call them by the first name.
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
-    pub(crate) fn read(options: &StorageOptions) -> Result<Self> {
-        let mut kw = KwArgs::new("s3", options.get(&PROTOCOLS));
+    pub(crate) fn read(protocols: &[&'static str], options: &StorageOptions) -> Result<Self> {
+        let name = protocols.first().copied().unwrap_or_default();
+        let mut kw = KwArgs::new(name, options.get(protocols));
         let mut read = Self {
             key: kw.text("key"),
             secret: kw.text("secret"),
@@ -156,7 +154,8 @@ mod tests {
     use crate::ErrorKind;
 
     fn read(options: serde_json::Value) -> Result<S3Options> {
-        S3Options::read(&StorageOptions::from_value(serde_json::json!({"s3": options})).expect("the right shape"))
+        let options = StorageOptions::from_value(serde_json::json!({"s3a": options})).expect("the right shape");
+        S3Options::read(&["s3", "s3a"], &options)
     }
 
     #[test]

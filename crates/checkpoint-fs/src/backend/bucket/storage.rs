@@ -11,11 +11,10 @@ use http::header::RANGE;
 use http::{HeaderValue, Method, StatusCode};
 use opendal::Operator;
 
-use super::config::S3Config;
-use super::dialect::S3Dialect;
-use super::endpoint::encode_key;
+use super::address::encode_key;
+use super::config::BucketConfig;
 use super::meta::{content_length, content_range, document_etag, object_meta, write_token};
-use super::wire::{PLACEHOLDER, S3Wire};
+use super::wire::{PLACEHOLDER, Wire};
 use super::{delete, list, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
 use crate::capability::Capabilities;
@@ -28,60 +27,64 @@ use crate::storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
     ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
 };
-use crate::transport::{Answer, AnswerForm, Call, Failure, SigV4, SystemClock, Transport, TransportParts};
+use crate::transport::{Answer, AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
 
-/// The longest key that S3 holds, in bytes.
+/// The longest key that these stores hold, in bytes.
 const MAX_KEY: usize = 1024;
 /// Keys that one delete request can name.
 pub(super) const DELETE_BATCH: usize = 1000;
 
-/// A prefix of a bucket of S3, or of a store that speaks its protocol.
+/// A prefix of a bucket of S3, of a store that speaks its protocol, or of a close relative (COS, OSS).
 ///
 /// One client with its connections and credentials, reused by every call. A `write` is a single PUT. A
 /// [`writer`](Storage::writer) that may replace goes up in parts of 8 MiB, so up to 78 GiB; one that must
 /// not replace collects its bytes in memory for a single PUT, up to 5 GiB, since not every store honours
 /// the condition on a multipart upload. Copies above 5 GiB are made in parts.
 #[derive(Clone)]
-pub struct S3Storage {
+pub struct BucketStorage {
     pub(super) inner: Arc<Inner>,
 }
 
 pub(super) struct Inner {
-    pub(super) config: S3Config,
+    pub(super) config: BucketConfig,
     pub(super) transport: Arc<Transport>,
-    pub(super) wire: Arc<S3Wire>,
+    pub(super) wire: Arc<Wire>,
     bridge: Bridge,
     url: String,
     root: ObjectPath,
     capabilities: Capabilities,
 }
 
-impl S3Storage {
+impl BucketStorage {
     /// A storage rooted at the location, whose bucket is the configuration's. Sends nothing.
     ///
     /// # Errors
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) when the HTTP client cannot be set up, for example for
     /// a certificate bundle that cannot be read.
-    pub fn new(config: S3Config, location: &Location) -> Result<Self> {
+    pub fn new(config: impl Into<BucketConfig>, location: &Location) -> Result<Self> {
+        Self::rooted(config.into(), location.to_string(), location.path().clone())
+    }
+
+    /// A storage rooted at a path of the bucket, which messages call by a URL of its own. Sends nothing.
+    ///
+    /// # Errors
+    /// As [`BucketStorage::new`].
+    pub(crate) fn rooted(config: BucketConfig, url: String, root: ObjectPath) -> Result<Self> {
         let clock = Arc::new(SystemClock);
         let transport = Arc::new(Transport::new(TransportParts {
-            client: config.client().build()?,
-            credentials: CredentialCache::new(Arc::clone(config.credentials()), clock.clone()),
-            signer: Arc::new(SigV4 {
-                region: config.region().value.clone(),
-                service: "s3",
-                always_sign_payload: config.sign_payload(),
-            }),
-            dialect: Arc::new(S3Dialect),
+            client: config.client.build()?,
+            credentials: CredentialCache::new(Arc::clone(&config.credentials), clock.clone()),
+            signer: Arc::clone(&config.vendor.signer),
+            dialect: Arc::clone(&config.vendor.dialect),
             clock,
-            retry: config.retry(),
-            attempt_timeout: config.read_timeout(),
-            concurrency: config.concurrency(),
+            retry: config.retry,
+            attempt_timeout: config.read_timeout,
+            concurrency: config.concurrency,
         }));
-        let wire = Arc::new(S3Wire::new(&config));
+        let wire = Arc::new(Wire::new(&config));
         // Region and endpoint are placeholders: the wire puts the real address in, the transport signs.
         let builder = opendal::services::S3::default()
-            .bucket(config.bucket())
+            .bucket(&config.bucket)
             .endpoint(PLACEHOLDER)
             .region("us-east-1")
             .skip_signature()
@@ -89,7 +92,6 @@ impl S3Storage {
             .disable_ec2_metadata();
         let operator = Operator::new(builder)
             .map_err(|e| Error::invalid_config("the request builder could not be set up").with_source(e))?;
-        let root = location.path().clone();
         let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
         let longest = MAX_KEY.saturating_sub(taken);
         Ok(Self {
@@ -98,7 +100,7 @@ impl S3Storage {
                 config,
                 transport,
                 wire,
-                url: location.to_string(),
+                url,
                 root,
                 capabilities: Capabilities {
                     write_if_absent: true,
@@ -110,11 +112,6 @@ impl S3Storage {
                 },
             }),
         })
-    }
-
-    /// How this storage reaches its bucket.
-    pub fn config(&self) -> &S3Config {
-        &self.inner.config
     }
 }
 
@@ -156,13 +153,14 @@ impl Inner {
         let headers = live.headers();
         let size = content_length(&headers)
             .ok_or_else(|| Failure::unsent(call.named(Error::new(ErrorKind::Corrupt, "the answer has no length"))))?;
-        Ok((object_meta(&headers, size), write_token(&headers).map(str::to_owned)))
+        let token = write_token(&headers, self.config.vendor.header_prefix);
+        Ok((object_meta(&headers, size), token.map(str::to_owned)))
     }
 
     /// Reads an object, or a range of it. A request of our own: OpenDAL takes a range that is cut at the
     /// object's end for a damaged one, and does not give the metadata that came with the bytes.
     async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
-        let url = self.config.address().url(&encode_key(key), "");
+        let url = self.config.address.object_url(key);
         let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Bytes);
         if let Some(range) = &range {
             let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
@@ -205,15 +203,15 @@ impl Inner {
     }
 }
 
-impl fmt::Debug for S3Storage {
+impl fmt::Debug for BucketStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Storage").field("url", &self.inner.url).field("config", &self.inner.config).finish()
+        f.debug_struct("BucketStorage").field("url", &self.inner.url).field("config", &self.inner.config).finish()
     }
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Storage for S3Storage {
+impl Storage for BucketStorage {
     fn url(&self) -> &str {
         &self.inner.url
     }

@@ -1,0 +1,30 @@
+//! One bucket of an object store: the engine that S3, COS and OSS share.
+//!
+//! A store of this family speaks S3's protocol or a close relative of it. What it is like (how it signs,
+//! what it calls its headers, how it says that a write must not replace, what its errors mean) is its
+//! [`Vendor`]; where the bucket is and how to reach it is a [`BucketConfig`], which each backend resolves
+//! by its own rules. OpenDAL builds most requests, as for S3; the [wire](self::wire) makes them the vendor's.
+
+mod address;
+mod config;
+mod delete;
+mod dialect;
+mod list;
+mod meta;
+#[cfg(feature = "s3")]
+mod options;
+mod storage;
+mod vendor;
+mod wire;
+mod write;
+mod writer;
+mod xml;
+
+pub use self::address::Addressing;
+pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_name};
+pub use self::config::BucketConfig;
+pub(crate) use self::dialect::XmlDialect;
+#[cfg(feature = "s3")]
+pub(crate) use self::options::S3Options;
+pub use self::storage::BucketStorage;
+pub(crate) use self::vendor::{IfAbsent, Vendor};

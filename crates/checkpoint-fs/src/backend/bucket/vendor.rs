@@ -1,0 +1,31 @@
+//! What differs between the stores of this family.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use crate::transport::{Dialect, Signer};
+
+/// A store's own ways. Everything else is common to the family.
+#[derive(Debug, Clone)]
+pub(crate) struct Vendor {
+    /// What the names of its own headers begin with, `x-amz-` for S3.
+    pub(crate) header_prefix: &'static str,
+    /// How a write says that it must not replace.
+    pub(crate) if_absent: IfAbsent,
+    /// How requests are signed.
+    pub(crate) signer: Arc<dyn Signer>,
+    /// How failures are reported. A write that met what it must not replace has the kind
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), whatever its status and code.
+    pub(crate) dialect: Arc<dyn Dialect>,
+}
+
+/// How a write says that it must not replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IfAbsent {
+    /// `If-None-Match: *`.
+    IfNoneMatch,
+    /// This header with the value `true`. Such stores ignore it on a bucket that keeps, or ever kept,
+    /// old versions.
+    ForbidOverwrite(HeaderName),
+}
