@@ -46,6 +46,8 @@ mod capability;
 mod credentials;
 mod error;
 mod guard;
+#[cfg(feature = "_http")]
+mod ini;
 mod location;
 mod options;
 mod path;

@@ -126,8 +126,8 @@ impl Registry {
     /// As [`Registry::open_dir`].
     pub async fn open_location(&self, location: &Location, options: &StorageOptions) -> Result<StorageRef> {
         let scheme = self.scheme(location.scheme())?;
-        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
         self.check_options(options)?;
+        let context = self.context(scheme.as_ref(), location.scheme(), options)?;
         scheme.open(location, &context).await
     }
 
@@ -138,8 +138,8 @@ impl Registry {
     pub async fn resolve(&self, url: &str, options: &StorageOptions) -> Result<Resolution> {
         let location = Location::parse(url)?;
         let scheme = self.scheme(location.scheme())?;
-        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
         self.check_options(options)?;
+        let context = self.context(scheme.as_ref(), location.scheme(), options)?;
         scheme.resolve(&location, &context).await
     }
 
@@ -148,7 +148,6 @@ impl Registry {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that names the protocol and the problem.
     pub fn check_options(&self, options: &StorageOptions) -> Result<()> {
-        let context = OpenContext { options: options.clone(), environment: self.environment.clone() };
         for protocol in options.protocols() {
             let Some(scheme) = self.schemes.get(protocol) else {
                 let near = crate::options::nearest(protocol, self.names());
@@ -157,9 +156,18 @@ impl Registry {
                     "storage options name an unknown protocol `{protocol}`{near}"
                 )));
             };
-            scheme.check_options(&context)?;
+            scheme.check_options(&self.context(scheme.as_ref(), protocol, options)?)?;
         }
         Ok(())
+    }
+
+    /// What a scheme reads: its own options, with those of fsspec's files and variables below them.
+    fn context(&self, scheme: &dyn Scheme, written: &str, options: &StorageOptions) -> Result<OpenContext> {
+        #[cfg(feature = "_http")]
+        let options = crate::options::layered(scheme.names(), written, options, &self.environment)?;
+        #[cfg(not(feature = "_http"))]
+        let options = options.narrowed(scheme.names(), written);
+        Ok(OpenContext { options, environment: self.environment.clone() })
     }
 }
 

@@ -55,12 +55,19 @@ impl<'a> KwArgs<'a> {
         }
     }
 
-    /// A truth value; the words `true` and `false` in any case count too.
+    /// A truth value; the words `true` and `false` in any case count too, and 1 and 0. An empty text is not
+    /// given.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {
-        match self.raw(key)? {
-            Value::Bool(b) => Some(*b),
-            Value::String(s) if s.eq_ignore_ascii_case("true") => Some(true),
-            Value::String(s) if s.eq_ignore_ascii_case("false") => Some(false),
+        let word = match self.raw(key)? {
+            Value::Bool(b) => return Some(*b),
+            Value::Number(n) => n.to_string(),
+            Value::String(s) => s.trim().to_ascii_lowercase(),
+            _ => "neither".to_owned(),
+        };
+        match word.as_str() {
+            "" => None,
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
             _ => {
                 self.wrong(key, "true or false");
                 None
@@ -71,7 +78,7 @@ impl<'a> KwArgs<'a> {
     /// A whole number of at least `min`.
     pub fn count(&mut self, key: &'static str, min: u64) -> Option<u64> {
         let value = self.raw(key)?;
-        let number = value.as_u64().or_else(|| value.as_str().and_then(|s| s.parse().ok()));
+        let number = value.as_u64().or_else(|| value.as_str().and_then(|s| s.trim().parse().ok()));
         match number {
             Some(n) if n >= min => Some(n),
             _ => {
@@ -84,7 +91,7 @@ impl<'a> KwArgs<'a> {
     /// A duration in seconds, whole or fractional, above zero.
     pub fn seconds(&mut self, key: &'static str) -> Option<Duration> {
         let value = self.raw(key)?;
-        let number = value.as_f64().or_else(|| value.as_str().and_then(|s| s.parse().ok()));
+        let number = value.as_f64().or_else(|| value.as_str().and_then(|s| s.trim().parse().ok()));
         match number.and_then(|n| Duration::try_from_secs_f64(n).ok()).filter(|d| !d.is_zero()) {
             Some(d) => Some(d),
             None => {
@@ -100,6 +107,24 @@ impl<'a> KwArgs<'a> {
         for key in keys {
             if self.raw(key).is_some() {
                 tracing::debug!(protocol = self.protocol, option = key, why, "option ignored");
+            }
+        }
+    }
+
+    /// Keywords that cannot be honoured: giving one is a problem, for this reason, unless its value is `null`,
+    /// `false`, or empty.
+    pub fn refused(&mut self, keys: &[&'static str], why: &str) {
+        self.ignored.extend(keys);
+        for key in keys {
+            let given = match self.raw(key) {
+                None | Some(Value::Bool(false)) => false,
+                Some(Value::Object(map)) => !map.is_empty(),
+                Some(Value::Array(list)) => !list.is_empty(),
+                Some(Value::String(text)) => !text.is_empty() && !text.trim().eq_ignore_ascii_case("false"),
+                Some(_) => true,
+            };
+            if given {
+                self.problems.push(format!("{}{key} is not supported: {why}", self.prefix));
             }
         }
     }
@@ -183,6 +208,38 @@ mod tests {
         assert!(text.contains("anon must be true or false"), "{text}");
         assert!(text.contains("client_kwargs.region is not an option"), "{text}");
         assert!(!text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn flags_are_words_and_digits() {
+        for (value, expected) in [
+            (serde_json::json!(true), Ok(Some(true))),
+            (serde_json::json!("False"), Ok(Some(false))),
+            (serde_json::json!(" true "), Ok(Some(true))),
+            (serde_json::json!("0"), Ok(Some(false))),
+            (serde_json::json!(1), Ok(Some(true))),
+            (serde_json::json!(""), Ok(None)),
+            (serde_json::json!(null), Ok(None)),
+            (serde_json::json!("no"), Err(())),
+            (serde_json::json!(2), Err(())),
+            (serde_json::json!([]), Err(())),
+        ] {
+            let map = serde_json::json!({"anon": value});
+            let mut kw = KwArgs::new("s3", map.as_object());
+            let read = kw.flag("anon");
+            assert_eq!(kw.finish().map(|()| read).map_err(drop), expected, "{map}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_may_stand_there_switched_off() {
+        let value = serde_json::json!({"a": null, "b": false, "c": {}, "d": "x", "e": 0});
+        let mut kw = KwArgs::new("s3", value.as_object());
+        kw.refused(&["a", "b", "c", "d", "e"], "there is nothing of the kind");
+        let error = kw.finish().expect_err("two are given");
+        let expected = ["d is not supported: there is nothing of the kind", "e is not supported"];
+        assert!(expected.iter().all(|part| error.to_string().contains(part)), "{error}");
+        assert_eq!(error.to_string().matches("not supported").count(), 2, "{error}");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Storage options: `{"<protocol>": {keyword: value}}`, the shape that fsspec users write.
 
+mod exact;
+#[cfg(feature = "_http")]
+mod fsspec;
 mod kwargs;
 
 use std::collections::BTreeMap;
@@ -7,6 +10,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+#[cfg(feature = "_http")]
+pub(crate) use self::fsspec::layered;
 pub use self::kwargs::KwArgs;
 pub(crate) use self::kwargs::nearest;
 use crate::error::{Error, Result};
@@ -15,7 +20,15 @@ use crate::error::{Error, Result};
 ///
 /// `Debug` shows protocols and keywords, never values.
 #[derive(Clone, Default, PartialEq)]
-pub struct StorageOptions(BTreeMap<String, Map<String, Value>>);
+pub struct StorageOptions(BTreeMap<String, Entry>);
+
+/// The options of one protocol.
+#[derive(Clone, Default, PartialEq)]
+struct Entry {
+    kwargs: Map<String, Value>,
+    /// Where those come from that the caller did not give.
+    sources: BTreeMap<String, String>,
+}
 
 impl StorageOptions {
     /// No options: everything comes from the environment and the defaults.
@@ -23,12 +36,13 @@ impl StorageOptions {
         Self::default()
     }
 
-    /// Parses a JSON object of objects. Values are not repeated in errors.
+    /// Parses a JSON object of objects. Values are not repeated in errors. A number that would lose digits is
+    /// kept as text.
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) when it is not that shape.
     pub fn from_json(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text).map_err(|e| {
+        let value = exact::parse(text).map_err(|e| {
             Error::invalid_config(format!("storage options are not JSON: line {} column {}", e.line(), e.column()))
                 .with_hint(SHAPE)
         })?;
@@ -51,7 +65,7 @@ impl StorageOptions {
                 ))
                 .with_hint(SHAPE));
             };
-            options.0.insert(protocol, kwargs);
+            options = options.with(protocol, kwargs);
         }
         Ok(options)
     }
@@ -59,12 +73,35 @@ impl StorageOptions {
     /// Adds or replaces the options of one protocol.
     #[must_use]
     pub fn with(mut self, protocol: impl Into<String>, kwargs: Map<String, Value>) -> Self {
-        self.0.insert(protocol.into(), kwargs);
+        self.0.insert(protocol.into(), Entry { kwargs, sources: BTreeMap::new() });
         self
     }
 
     /// The options of the first of these protocol names that has any.
     pub fn get(&self, names: &[&str]) -> Option<&Map<String, Value>> {
+        self.entry(names).map(|entry| &entry.kwargs)
+    }
+
+    /// Where an option of the first of these protocol names comes from, in words. `option` is a keyword, or
+    /// one in a keyword: `client_kwargs.endpoint_url`.
+    pub fn source(&self, names: &[&str], option: &str) -> String {
+        let (key, inner) = option.split_once('.').map_or((option, None), |(key, inner)| (key, Some(inner)));
+        match (self.entry(names).and_then(|entry| entry.sources.get(key)), inner) {
+            (None, _) => format!("options: {option}"),
+            // The variable of one keyword names it already.
+            (Some(source), None) => source.clone(),
+            (Some(source), Some(inner)) => format!("{source} ({inner})"),
+        }
+    }
+
+    /// The options of one backend, which is known by `names`, under the first of these: those that are given
+    /// for the name in the URL, else those of the first name that has any.
+    pub(crate) fn narrowed(&self, names: &[&str], written: &str) -> Self {
+        let own = self.entry(&[written]).or_else(|| self.entry(names));
+        Self(names.first().into_iter().filter_map(|first| Some(((*first).to_owned(), own?.clone()))).collect())
+    }
+
+    fn entry(&self, names: &[&str]) -> Option<&Entry> {
         names.iter().find_map(|name| self.0.get(*name))
     }
 
@@ -80,7 +117,7 @@ const SHAPE: &str =
 impl fmt::Debug for StorageOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: BTreeMap<&str, Vec<&str>> =
-            self.0.iter().map(|(p, kw)| (p.as_str(), kw.keys().map(String::as_str).collect())).collect();
+            self.0.iter().map(|(p, e)| (p.as_str(), e.kwargs.keys().map(String::as_str).collect())).collect();
         f.debug_tuple("StorageOptions").field(&shown).finish()
     }
 }
@@ -98,6 +135,12 @@ impl Environment {
     /// A variable, when it is set and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.raw(name).filter(|v| !v.is_empty())
+    }
+
+    /// All variables, in the order of their names.
+    #[cfg(feature = "_http")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// A variable as it is set, perhaps to nothing: for the few that mean something by that.
