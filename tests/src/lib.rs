@@ -6,6 +6,7 @@
 //! - [`Job`] and [`Running`]: the program under test, in a process group of its own.
 //! - [`Census`]: which row of the closing table each task is in.
 //! - [`audit`]: each row in the output exactly once, and nothing else left.
+//! - [`VendorClient`]: the vendors' own clients.
 //! - [`random_kills`] and [`effect_kills`]: the two ways of killing.
 
 mod audit;
@@ -23,6 +24,7 @@ mod rows;
 mod running;
 mod stopwatch;
 mod trace;
+mod vendor_client;
 
 pub use audit::{Ending, audit, audit_committed};
 pub use census::{Census, Row, Tally};
@@ -35,3 +37,4 @@ pub use rows::{Format, Rows};
 pub use running::{Ended, Running};
 pub use stopwatch::{Stopwatch, wait_until};
 pub use trace::{TraceLine, read_trace};
+pub use vendor_client::{VendorClient, tools};

@@ -7,6 +7,7 @@
 //!   or by seed.
 //! - [`EffectStorage`]: a hook before and after every effect, numbered, for killing a process there.
 //! - [`ManualRuntime`]: a clock that moves when it is told, seeded randomness, processes to stop and to kill.
+//! - [`mock`]: strict mocks of the vendors' services, which their own clients accept.
 //! - [`server`]: a real S3 server, started on demand.
 //! - [`WrappedScheme`] and [`wrap_all`]: a registry whose storages all pass through one of these.
 
@@ -14,6 +15,7 @@ pub mod conformance;
 mod counting;
 mod effects;
 mod faulty;
+pub mod mock;
 mod operation;
 mod runtime;
 mod scheme;

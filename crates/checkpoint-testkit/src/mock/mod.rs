@@ -1,0 +1,31 @@
+//! Strict mocks of the vendors' services, for tests without an account.
+//!
+//! Each runs in the test's process, on a thread and a port of its own, so that child processes reach it too.
+//! It is reached as a proxy: with `http_proxy` set to its address, requests arrive with the services' real
+//! host names, and are checked byte for byte as the service would (addressing, signature, digests, headers).
+//! What a service refuses is refused, with the service's own errors. The vendors' own clients are accepted,
+//! which the tests of this workspace try; no signing code is shared with the product.
+//!
+//! - [`CosMock`]: Tencent COS, by its S3 interface and its own.
+
+mod answer;
+mod clock;
+mod cos;
+mod digest;
+mod face;
+mod http1;
+mod keys;
+mod listing;
+mod objects;
+mod refusal;
+mod request;
+mod server;
+mod signature;
+mod store;
+mod trouble;
+mod xml;
+
+pub use self::cos::{CosMock, CosSettings, CosSwitches};
+pub use self::server::Received;
+pub use self::store::Versioning;
+pub use self::trouble::Trouble;

@@ -1,0 +1,69 @@
+//! COS's own signature: `q-sign-algorithm=sha1&q-ak=...` in the `Authorization` header.
+
+use super::{field, hmac_sha1_hex, sha1_hex};
+use crate::mock::keys::{Identity, KeyRing};
+use crate::mock::refusal::Refusal;
+use crate::mock::request::{Arrived, encode};
+
+/// Checks the signature of a request; gives who signed.
+///
+/// # Errors
+/// As the service answers.
+pub(crate) fn verify_q_sign(request: &Arrived, keys: &KeyRing, now: i64) -> Result<Identity, Refusal> {
+    let given = request.header("authorization").unwrap_or_default();
+    let part = |name: &str| {
+        field(given, '&', name)
+            .ok_or_else(|| Refusal::new(400, "InvalidArgument", format!("the authorization has no {name}")))
+    };
+    if part("q-sign-algorithm")? != "sha1" {
+        return Err(Refusal::invalid_argument("q-sign-algorithm must be sha1"));
+    }
+    let id = part("q-ak")?;
+    let identity = keys.get(id).ok_or_else(|| {
+        Refusal::new(403, "InvalidAccessKeyId", "The Access Key Id you provided does not exist in our records")
+    })?;
+    let (time, key_time) = (part("q-sign-time")?, part("q-key-time")?);
+    for span in [time, key_time] {
+        let bounds = span.split_once(';').and_then(|(from, to)| Some((from.parse().ok()?, to.parse().ok()?)));
+        let (from, to): (i64, i64) = bounds.ok_or_else(|| Refusal::invalid_argument("a time span is no span"))?;
+        if now < from || now > to {
+            return Err(Refusal::access_denied("Request has expired"));
+        }
+    }
+    let (header_list, parameter_list) = (part("q-header-list")?, part("q-url-param-list")?);
+    let headers = names(header_list)?;
+    if !headers.contains(&"host") {
+        return Err(Refusal::access_denied("the host is not signed"));
+    }
+    let pairs = request.pairs()?;
+    let lines = |names: &[&str], value: &dyn Fn(&str) -> Option<String>| {
+        let line = |name: &&str| format!("{name}={}", encode(&value(name).unwrap_or_default()));
+        names.iter().map(line).collect::<Vec<_>>().join("&")
+    };
+    let parameter =
+        |name: &str| pairs.iter().find(|(n, _)| encode(n).to_lowercase() == name).map(|(_, value)| value.clone());
+    let format_string = format!(
+        "{}\n{}\n{}\n{}\n",
+        request.method.to_lowercase(),
+        request.decoded_path()?,
+        lines(&names(parameter_list)?, &parameter),
+        lines(&headers, &|name| request.joined(name)),
+    );
+    let string_to_sign = format!("sha1\n{time}\n{}\n", sha1_hex(&format_string));
+    let key = hmac_sha1_hex(identity.secret.as_bytes(), key_time);
+    if hmac_sha1_hex(key.as_bytes(), &string_to_sign) != part("q-signature")? {
+        return Err(Refusal::new(403, "SignatureDoesNotMatch", "The Signature you specified is invalid.")
+            .with("StringToSign", string_to_sign)
+            .with("FormatString", format_string));
+    }
+    Ok(identity)
+}
+
+/// The names of a list, which must be sorted and in lower case.
+fn names(list: &str) -> Result<Vec<&str>, Refusal> {
+    let names: Vec<&str> = list.split(';').filter(|name| !name.is_empty()).collect();
+    if !names.is_sorted() || names.iter().any(|name| name.to_lowercase() != *name) {
+        return Err(Refusal::invalid_argument("a list of the authorization is not sorted and in lower case"));
+    }
+    Ok(names)
+}
