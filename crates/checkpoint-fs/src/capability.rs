@@ -1,6 +1,37 @@
 //! What a storage can promise, read once when it is opened.
 
+use std::fmt;
+
 use serde::Serialize;
+
+/// Whether a bucket keeps the old versions of its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Versioning {
+    /// It does not, and never has.
+    Off,
+    /// It does.
+    Enabled,
+    /// It has, and no longer does.
+    Suspended,
+}
+
+impl Versioning {
+    /// The state in a lower-case word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Versioning::Off => "off",
+            Versioning::Enabled => "enabled",
+            Versioning::Suspended => "suspended",
+        }
+    }
+}
+
+impl fmt::Display for Versioning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// What holds for one opened storage: its backend *and* how this bucket or mount is set up.
 ///
@@ -30,6 +61,9 @@ pub struct Capabilities {
     pub directories: bool,
     /// The data survives the end of this process.
     pub durable: bool,
+    /// Whether the bucket keeps old versions. Asked when it is opened, of the stores whose conditional
+    /// writes depend on it (COS, OSS); `None` where it was not asked, or where the service did not say.
+    pub versioning: Option<Versioning>,
 }
 
 impl Capabilities {
@@ -46,6 +80,7 @@ impl Capabilities {
             max_segment: 1024,
             directories: false,
             durable: true,
+            versioning: None,
         }
     }
 }

@@ -63,7 +63,7 @@ pub use backend::memory::MemoryStorage;
 pub use backend::posix::{PosixOptions, PosixStorage};
 #[cfg(feature = "s3")]
 pub use backend::s3::S3Config;
-pub use capability::Capabilities;
+pub use capability::{Capabilities, Versioning};
 #[cfg(feature = "_http")]
 pub use credentials::{
     AnonymousCredentials, AwsEnvironment, CredentialProvider, Credentials, ProviderChain, Secret, StaticCredentials,

@@ -81,6 +81,7 @@ impl MemoryStorage {
                 max_segment: usize::MAX,
                 directories: false,
                 durable: false,
+                versioning: None,
             },
         }
     }

@@ -30,6 +30,17 @@ pub(crate) enum TlsRoots {
     Unverified,
 }
 
+impl TlsRoots {
+    /// What `verify` asks for: `true`, `false`, or the path of a bundle.
+    pub(crate) fn of_verify(verify: &str) -> Self {
+        match verify {
+            "true" => Self::System,
+            "false" => Self::Unverified,
+            path => Self::Bundle(path.into()),
+        }
+    }
+}
+
 /// What the client needs to know.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientSettings {

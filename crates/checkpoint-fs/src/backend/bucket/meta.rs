@@ -30,8 +30,8 @@ pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
 }
 
 /// The token of the write that made the object, where it was one of ours.
-pub(crate) fn write_token<'h>(headers: &'h HeaderMap, header_prefix: &str) -> Option<&'h str> {
-    text(headers, &format!("{header_prefix}meta-{WRITE_TOKEN}"))
+pub(crate) fn write_token<'h>(headers: &'h HeaderMap, prefixes: &[&str]) -> Option<&'h str> {
+    prefixes.iter().find_map(|prefix| text(headers, &format!("{prefix}{WRITE_TOKEN}")))
 }
 
 /// An entity tag without its quotes.

@@ -11,10 +11,11 @@ mod delete;
 mod dialect;
 mod list;
 mod meta;
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "s3", feature = "cos"))]
 mod options;
 mod storage;
 mod vendor;
+mod versioning;
 mod wire;
 mod write;
 mod writer;
@@ -24,7 +25,7 @@ pub use self::address::Addressing;
 pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_name};
 pub use self::config::BucketConfig;
 pub(crate) use self::dialect::XmlDialect;
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "s3", feature = "cos"))]
 pub(crate) use self::options::S3Options;
 pub use self::storage::BucketStorage;
 pub(crate) use self::vendor::{IfAbsent, Vendor};

@@ -14,10 +14,11 @@ use opendal::Operator;
 use super::address::encode_key;
 use super::config::BucketConfig;
 use super::meta::{content_length, content_range, document_etag, object_meta, write_token};
+use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
-use super::{delete, list, write, writer};
+use super::{delete, list, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
@@ -56,20 +57,42 @@ pub(super) struct Inner {
 }
 
 impl BucketStorage {
-    /// A storage rooted at the location, whose bucket is the configuration's. Sends nothing.
+    /// A storage rooted at the location, whose bucket is the configuration's. Sends nothing, and takes
+    /// for granted that conditional writes hold: [`open`](Self::open) asks.
     ///
     /// # Errors
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) when the HTTP client cannot be set up, for example for
     /// a certificate bundle that cannot be read.
     pub fn new(config: impl Into<BucketConfig>, location: &Location) -> Result<Self> {
-        Self::rooted(config.into(), location.to_string(), location.path().clone())
+        let inner = Inner::new(config.into(), location.to_string(), location.path().clone())?;
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A storage rooted at a path of the bucket, which messages call by a URL of its own. Sends nothing.
+    /// A storage rooted at the location, with what the bucket's setup says about conditional writes. One
+    /// request at stores where they depend on it (COS, OSS), and none elsewhere.
     ///
     /// # Errors
-    /// As [`BucketStorage::new`].
-    pub(crate) fn rooted(config: BucketConfig, url: String, root: ObjectPath) -> Result<Self> {
+    /// As [`BucketStorage::new`]; where a request is made, what fails every request: no connection, wrong
+    /// credentials, no such bucket. A refusal of this one question is no error.
+    pub async fn open(config: impl Into<BucketConfig>, location: &Location) -> Result<Self> {
+        Self::open_rooted(config.into(), location.to_string(), location.path().clone()).await
+    }
+
+    /// As [`open`](Self::open), for a path of the bucket that messages call by a URL of its own.
+    pub(crate) async fn open_rooted(config: BucketConfig, url: String, root: ObjectPath) -> Result<Self> {
+        let mut inner = Inner::new(config, url, root)?;
+        if let IfAbsent::ForbidOverwrite(_) = inner.config.vendor.if_absent {
+            let versioning = versioning::ask(&inner).await?;
+            inner.capabilities.write_if_absent =
+                !matches!(versioning, Some(Versioning::Enabled | Versioning::Suspended));
+            inner.capabilities.versioning = versioning;
+        }
+        Ok(Self { inner: Arc::new(inner) })
+    }
+}
+
+impl Inner {
+    fn new(config: BucketConfig, url: String, root: ObjectPath) -> Result<Self> {
         let clock = Arc::new(SystemClock);
         let transport = Arc::new(Transport::new(TransportParts {
             client: config.client.build()?,
@@ -95,27 +118,28 @@ impl BucketStorage {
         let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
         let longest = MAX_KEY.saturating_sub(taken);
         Ok(Self {
-            inner: Arc::new(Inner {
-                bridge: Bridge::new(operator, Arc::clone(&transport), wire.clone()),
-                config,
-                transport,
-                wire,
-                url,
-                root,
-                capabilities: Capabilities {
-                    write_if_absent: true,
-                    consistent_list: true,
-                    max_delete_batch: DELETE_BATCH,
-                    max_path: longest,
-                    max_segment: longest,
-                    ..Capabilities::none()
-                },
-            }),
+            bridge: Bridge::new(operator, Arc::clone(&transport), wire.clone()),
+            config,
+            transport,
+            wire,
+            url,
+            root,
+            capabilities: Capabilities {
+                write_if_absent: true,
+                consistent_list: true,
+                max_delete_batch: DELETE_BATCH,
+                max_path: longest,
+                max_segment: longest,
+                ..Capabilities::none()
+            },
         })
     }
-}
 
-impl Inner {
+    /// What this storage promises.
+    pub(super) fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
     /// A call of a method on a path.
     pub(super) fn call(&self, operation: &'static str, path: &ObjectPath, guard: Option<&Guard>) -> Call {
         let url = if path.is_root() { self.url.clone() } else { format!("{}/{path}", self.url) };
@@ -153,7 +177,7 @@ impl Inner {
         let headers = live.headers();
         let size = content_length(&headers)
             .ok_or_else(|| Failure::unsent(call.named(Error::new(ErrorKind::Corrupt, "the answer has no length"))))?;
-        let token = write_token(&headers, self.config.vendor.header_prefix);
+        let token = write_token(&headers, self.config.vendor.metadata_prefixes);
         Ok((object_meta(&headers, size), token.map(str::to_owned)))
     }
 
@@ -244,12 +268,14 @@ impl Storage for BucketStorage {
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
+        versioning::check(&self.inner, &call, options.mode)?;
         Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
     }
 
     async fn writer(&self, path: &ObjectPath, options: WriteOptions) -> Result<Box<dyn StorageWriter>> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
+        versioning::check(&self.inner, &call, options.mode)?;
         writer::open(&self.inner, call, key, options.mode).await
     }
 

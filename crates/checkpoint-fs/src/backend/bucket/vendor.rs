@@ -11,6 +11,8 @@ use crate::transport::{Dialect, Signer};
 pub(crate) struct Vendor {
     /// What the names of its own headers begin with, `x-amz-` for S3.
     pub(crate) header_prefix: &'static str,
+    /// What the names of a user's own metadata may begin with in answers.
+    pub(crate) metadata_prefixes: &'static [&'static str],
     /// How a write says that it must not replace.
     pub(crate) if_absent: IfAbsent,
     /// How requests are signed.

@@ -49,6 +49,7 @@ pub(super) fn capabilities(root: &Path) -> (Capabilities, bool) {
         max_segment: 255,
         directories: true,
         durable: true,
+        versioning: None,
     };
     let nearest = root.ancestors().find(|dir| dir.exists());
     let Some(Ok(dir)) = nearest.map(|d| rustix::fs::openat(CWD, d, DIRECTORY, Mode::empty())) else {

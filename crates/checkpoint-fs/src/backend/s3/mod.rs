@@ -36,6 +36,6 @@ impl Scheme for S3Scheme {
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef> {
         let named = |error: crate::Error| error.with_operation("open").with_url(location.to_string());
         let config = S3Config::resolve(location.authority(), context).map_err(named)?;
-        Ok(Arc::new(BucketStorage::new(config, location).map_err(named)?))
+        Ok(Arc::new(BucketStorage::open(config, location).await.map_err(named)?))
     }
 }

@@ -15,6 +15,7 @@ const DIALECT: XmlDialect = XmlDialect { request_ids: &["x-amz-request-id"], cod
 pub(crate) fn s3(region: String, sign_payload: bool) -> Vendor {
     Vendor {
         header_prefix: "x-amz-",
+        metadata_prefixes: &["x-amz-meta-"],
         if_absent: IfAbsent::IfNoneMatch,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),

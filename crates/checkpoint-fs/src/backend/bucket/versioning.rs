@@ -1,0 +1,90 @@
+//! Whether a bucket keeps old versions: where it does, some stores take a conditional write for a plain one.
+
+use bytes::Bytes;
+use http::Method;
+
+use super::storage::Inner;
+use super::xml;
+use crate::capability::Versioning;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::path::ObjectPath;
+use crate::storage::WriteMode;
+use crate::transport::{AnswerForm, Call};
+
+/// Asks how the bucket is set up, with one request. `None` where the service does not say: credentials for
+/// part of a bucket need not allow the question, and not every compatible store knows it.
+///
+/// # Errors
+/// What would fail every other request as well: no connection, wrong credentials, no such bucket.
+pub(super) async fn ask(inner: &Inner) -> Result<Option<Versioning>> {
+    let call = inner.call("open", &ObjectPath::root(), None);
+    let url = inner.config.address.url("", "versioning=");
+    let request = inner.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
+    match Box::pin(inner.transport.send(&call, &request)).await {
+        Ok(answer) => Ok(status(&answer.body)),
+        Err(failure) if is_unsaid(&failure.error) => {
+            tracing::debug!(url = call.url, error = %failure.error, "whether the bucket keeps old versions is unknown");
+            Ok(None)
+        }
+        Err(failure) => Err(failure.error),
+    }
+}
+
+/// Whether the service answered, and only to this question not.
+fn is_unsaid(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::Corrupt => true,
+        ErrorKind::Io => error.retry() == Retry::Never,
+        _ => false,
+    }
+}
+
+fn status(document: &[u8]) -> Option<Versioning> {
+    let root = xml::parse(document).ok().filter(|root| root.name == "VersioningConfiguration")?;
+    match root.child_text("Status").trim() {
+        "" => Some(Versioning::Off),
+        word if word.eq_ignore_ascii_case("enabled") => Some(Versioning::Enabled),
+        word if word.eq_ignore_ascii_case("suspended") => Some(Versioning::Suspended),
+        _ => None,
+    }
+}
+
+/// Refuses a write that must not replace where the bucket's setup does not let it keep its word.
+pub(super) fn check(inner: &Inner, call: &Call, mode: WriteMode) -> Result<()> {
+    let capabilities = inner.capabilities();
+    match (mode, capabilities.versioning) {
+        (WriteMode::IfAbsent, Some(versioning)) if !capabilities.write_if_absent => {
+            let message = format!(
+                "this bucket keeps old versions, or once did, and then the service ignores that a write must not \
+                 replace: versioning={versioning}"
+            );
+            Err(call.named(Error::unsupported(message).with_hint(
+                "use a bucket that never had versioning; a checkpoint can stay here with its lease on another store \
+                 (--lease-url)",
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let document =
+            |inside: &str| format!("<VersioningConfiguration xmlns=\"x\">{inside}</VersioningConfiguration>");
+        for (text, expected) in [
+            (document(""), Some(Versioning::Off)),
+            ("<VersioningConfiguration/>".to_owned(), Some(Versioning::Off)),
+            (document("<Status>Enabled</Status>"), Some(Versioning::Enabled)),
+            (document("\n<Status>Suspended</Status>\n"), Some(Versioning::Suspended)),
+            (document("<Status>Perhaps</Status>"), None),
+            ("<ListBucketResult></ListBucketResult>".to_owned(), None),
+            ("<VersioningConfiguration>".to_owned(), None),
+        ] {
+            assert_eq!(status(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
