@@ -3,10 +3,8 @@
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use aws_smithy_types::DateTime;
-use aws_smithy_types::date_time::Format;
 
-use super::{CredentialProvider, Credentials};
+use super::{CredentialProvider, Credentials, expiry};
 use crate::error::{Error, Result};
 use crate::options::Environment;
 
@@ -52,12 +50,10 @@ impl AwsEnvironment {
 }
 
 fn parse_time(text: &str) -> Result<SystemTime> {
-    DateTime::from_str(text, Format::DateTimeWithOffset).ok().and_then(|t| SystemTime::try_from(t).ok()).ok_or_else(
-        || {
-            Error::invalid_config(format!("{CREDENTIAL_EXPIRATION} is not a time: value={text:?}"))
-                .with_hint("write it as 2030-01-31T12:00:00Z")
-        },
-    )
+    expiry::parse(text).ok_or_else(|| {
+        Error::invalid_config(format!("{CREDENTIAL_EXPIRATION} is not a time: value={text:?}"))
+            .with_hint("write it as 2030-01-31T12:00:00Z")
+    })
 }
 
 #[async_trait]

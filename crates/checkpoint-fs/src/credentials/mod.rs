@@ -9,6 +9,7 @@ pub(crate) mod aws;
 mod cache;
 mod chain;
 mod environment;
+mod expiry;
 mod fixed;
 
 use std::fmt;
