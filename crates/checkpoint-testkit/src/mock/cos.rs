@@ -1,21 +1,21 @@
 //! Tencent COS, as strict as the service: its own interface and its S3 one, on the same hosts.
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Result;
 use checkpoint_fs::Environment;
 
 use super::answer::Answer;
-use super::clock::MockClock;
+use super::clock::http_date;
+use super::controls::Controls;
 use super::face::{COS, COS_AS_S3, Face};
-use super::keys::{Identity, KeyRing};
-use super::objects::{Objects, Visit, no_such_bucket};
+use super::keys::Identity;
+use super::objects::{Visit, no_such_bucket};
 use super::refusal::Refusal;
 use super::request::{Arrived, decode};
-use super::server::{Received, Server, Service};
+use super::server::{Server, Service};
 use super::signature::{verify_q_sign, verify_sigv4};
-use super::store::Versioning;
 use super::trouble::Trouble;
 use super::xml::Document;
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for CosSettings {
 /// It answers what the service is documented or was seen to answer, and refuses all else: addressing by
 /// path, requests without or with a wrong signature, deletes of many keys without `Content-MD5`, chunked
 /// signatures and newer checksums. `If-None-Match` on a write has no effect; `x-cos-forbid-overwrite` has,
-/// atomically, as long as the bucket never had versions.
+/// atomically, as long as the bucket never had versions. Buckets and faults are in its [`Controls`].
 #[derive(Debug)]
 pub struct CosMock {
     server: Server,
@@ -69,100 +69,38 @@ impl CosMock {
     /// When no port or thread is to be had.
     pub fn start(settings: CosSettings) -> Result<Self> {
         let service = Arc::new(CosService::new(settings));
-        let server = Server::start(vec![Arc::<CosService>::clone(&service)])?;
+        let server = Server::start(vec![Arc::<CosService>::clone(&service)], Arc::clone(&service.controls))?;
         Ok(Self { server, service })
     }
 
     /// Where it listens, as a URL: a proxy for the service's hosts.
     pub fn address(&self) -> String {
-        format!("http://{}", self.server.address())
+        self.server.url()
     }
 
     /// The variables that a client needs, for a child process.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
-        let mut variables = self.service.variables();
-        variables.push(("http_proxy", self.address()));
-        variables
+        let CosSettings { region, secret_id, secret_key, .. } = &self.service.settings;
+        vec![
+            ("COS_SECRET_ID", secret_id.clone()),
+            ("COS_SECRET_KEY", secret_key.clone()),
+            ("COS_REGION", region.clone()),
+            ("COS_ENDPOINT", format!("http://{}", self.service.host())),
+            ("http_proxy", self.address()),
+        ]
     }
 
     /// The same as an environment, for a registry.
     pub fn environment(&self) -> Environment {
         self.variables().into_iter().collect()
     }
-
-    /// Makes a bucket; its name must end in `-` and an account's number.
-    pub fn create_bucket(&self, name: &str) {
-        self.service.objects.create_bucket(name);
-    }
-
-    /// Makes a bucket with a name that no other test has.
-    pub fn new_bucket(&self) -> String {
-        let name = format!("test-{}-1250000000", self.service.number.fetch_add(1, Ordering::SeqCst));
-        self.create_bucket(&name);
-        name
-    }
-
-    /// The keys of a bucket, and how many uploads are not finished.
-    pub fn names(&self, bucket: &str) -> (Vec<String>, usize) {
-        self.service.objects.names(bucket)
-    }
-
-    /// What arrived, oldest first; the last ten thousand.
-    pub fn requests(&self) -> Vec<Received> {
-        self.server.requests()
-    }
-
-    /// Forgets what arrived.
-    pub fn forget_requests(&self) {
-        self.server.forget_requests();
-    }
-
-    /// The faults that can be switched on.
-    pub fn switches(&self) -> CosSwitches<'_> {
-        CosSwitches(&self.service)
-    }
 }
 
-/// Faults of a mock, to be switched on.
-#[derive(Debug)]
-pub struct CosSwitches<'m>(&'m CosService);
+impl Deref for CosMock {
+    type Target = Controls;
 
-impl CosSwitches<'_> {
-    /// Sets whether a bucket has versions, or had.
-    pub fn set_versioning(&self, bucket: &str, versioning: Versioning) {
-        self.0.objects.set_versioning(bucket, versioning);
-    }
-
-    /// The next requests get into trouble.
-    pub fn trouble_next(&self, trouble: Trouble, times: usize) {
-        self.0.objects.troubles.plan(trouble, times);
-    }
-
-    /// The next copies and completions have no effect and say so inside of a success.
-    pub fn fail_inside_next(&self, times: u32) {
-        self.0.objects.troubles.plan_errors_inside(times);
-    }
-
-    /// The next deletes of a key in a request for many fail with a code.
-    pub fn keep_key(&self, key: &str, code: &'static str, times: u32) {
-        self.0.objects.troubles.plan_kept_key(key, code, times);
-    }
-
-    /// Sets the service's clock ahead of this machine's; a negative number, behind.
-    pub fn set_clock_ahead(&self, seconds: i64) {
-        self.0.clock.set_ahead(seconds);
-    }
-
-    /// Adds temporary keys, good for `seconds` from now.
-    pub fn add_temporary_key(&self, id: &str, secret: &str, token: &str, seconds: i64) {
-        let (secret, token) = (secret.to_owned(), Some(token.to_owned()));
-        let expires_at = Some(self.0.clock.seconds() + seconds);
-        self.0.keys.add(id, Identity { secret, token, expires_at, scope: None });
-    }
-
-    /// Lets all temporary keys end now.
-    pub fn expire_temporary_keys(&self) {
-        self.0.keys.expire_temporary(self.0.clock.seconds());
+    fn deref(&self) -> &Controls {
+        &self.service.controls
     }
 }
 
@@ -170,36 +108,13 @@ impl CosSwitches<'_> {
 #[derive(Debug)]
 pub(crate) struct CosService {
     settings: CosSettings,
-    pub(crate) objects: Objects,
-    pub(crate) keys: KeyRing,
-    pub(crate) clock: MockClock,
-    /// Whether this service speaks for hosts that are nobody's.
-    is_alone: AtomicBool,
-    number: AtomicU64,
+    controls: Arc<Controls>,
 }
 
 impl CosService {
     pub(crate) fn new(settings: CosSettings) -> Self {
-        let keys = KeyRing::default();
-        let secret = settings.secret_key.clone();
-        keys.add(settings.secret_id.clone(), Identity { secret, token: None, expires_at: None, scope: None });
-        Self {
-            settings,
-            objects: Objects::default(),
-            keys,
-            clock: MockClock::default(),
-            is_alone: AtomicBool::new(true),
-            number: AtomicU64::new(1),
-        }
-    }
-
-    fn variables(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("COS_SECRET_ID", self.settings.secret_id.clone()),
-            ("COS_SECRET_KEY", self.settings.secret_key.clone()),
-            ("COS_REGION", self.settings.region.clone()),
-            ("COS_ENDPOINT", format!("http://{}", self.host())),
-        ]
+        let controls = Arc::new(Controls::with_key(&settings.secret_id, &settings.secret_key));
+        Self { settings, controls }
     }
 
     /// The host that buckets' hosts end with.
@@ -244,12 +159,12 @@ impl CosService {
 
     /// Who sent a request, and in which of the two ways.
     fn authenticate(&self, request: &Arrived) -> Result<(Identity, &'static Face), Refusal> {
-        let now = self.clock.seconds();
+        let now = self.controls.clock.seconds();
         let given = request.header("authorization").unwrap_or_default();
         let (identity, face, token) = if given.starts_with("AWS4-HMAC-SHA256") {
-            (verify_sigv4(request, &self.keys, now)?, &COS_AS_S3, request.header("x-amz-security-token"))
+            (verify_sigv4(request, &self.controls.keys, now)?, &COS_AS_S3, request.header("x-amz-security-token"))
         } else if given.contains("q-signature=") {
-            (verify_q_sign(request, &self.keys, now)?, &COS, request.header("x-cos-security-token"))
+            (verify_q_sign(request, &self.controls.keys, now)?, &COS, request.header("x-cos-security-token"))
         } else {
             return Err(Refusal::access_denied("Access Denied."));
         };
@@ -275,14 +190,14 @@ impl CosService {
         if !is_delete || request.header("content-md5").is_some() {
             refuse_newer_checksums(request)?;
         }
-        self.objects.serve(&Visit {
+        self.controls.objects.serve(&Visit {
             request,
             face,
             bucket: &bucket,
             key: &key,
             pairs,
             scope: identity.scope,
-            now: self.clock.millis(),
+            now: self.controls.clock.millis(),
         })
     }
 
@@ -301,12 +216,12 @@ impl CosService {
 
 impl Service for CosService {
     fn serves(&self, request: &Arrived) -> bool {
-        self.is_alone.load(Ordering::SeqCst) || request.host.ends_with(".myqcloud.com")
+        !request.host.starts_with("tccatalog.")
     }
 
     fn answer(&self, request: &Arrived) -> Answer {
-        let id = format!("NjkyYjY{:016x}", self.number.fetch_add(1, Ordering::SeqCst));
-        let trouble = self.objects.troubles.next();
+        let id = format!("NjkyYjY{:016x}", self.controls.next_number());
+        let trouble = self.controls.objects.troubles.next();
         let result = match trouble {
             Some(Trouble::SlowDown) => Err(Refusal::new(503, "SlowDown", "Please reduce your request rate.")),
             Some(Trouble::InternalError) => {
@@ -317,7 +232,12 @@ impl Service for CosService {
         };
         let mut answer = result.unwrap_or_else(|refusal| self.refuse(request, refusal, &id));
         answer.is_lost = trouble == Some(Trouble::LostAnswer);
-        answer.with("Server", "tencent-cos").with("x-cos-request-id", id.clone()).with("x-amz-request-id", id)
+        let date = http_date(self.controls.clock.millis());
+        answer
+            .with("Date", date)
+            .with("Server", "tencent-cos")
+            .with("x-cos-request-id", id.clone())
+            .with("x-amz-request-id", id)
     }
 }
 

@@ -11,6 +11,8 @@ pub(crate) struct Face {
     pub(crate) replace: &'static [&'static str],
     /// Parts of an upload, but for the last, have at least so many bytes.
     pub(crate) least_part: usize,
+    /// The code for a delete of many without its digest, and what is said.
+    pub(crate) missing_digest: (&'static str, &'static str),
     /// Keys have at most so many bytes.
     pub(crate) longest_key: usize,
     /// What entries of a listing have besides.
@@ -40,8 +42,21 @@ pub(crate) const COS: Face = Face {
     vendor: "x-cos-",
     replace: &["REPLACE", "Replaced"],
     least_part: 1 << 20,
+    missing_digest: ("InvalidRequest", "Missing required header for this request: Content-MD5"),
     longest_key: 850,
     listed: &[("StorageClass", "STANDARD")],
     always_marks: true,
     is_lax_about_ranges: false,
+};
+/// OSS.
+pub(crate) const OSS: Face = Face {
+    family: "x-oss-",
+    vendor: "x-oss-",
+    replace: &["REPLACE"],
+    least_part: 100 << 10,
+    missing_digest: ("MissingArgument", "Missing Some Required Arguments."),
+    longest_key: 1023,
+    listed: &[("Type", "Normal"), ("StorageClass", "Standard")],
+    always_marks: true,
+    is_lax_about_ranges: true,
 };

@@ -7,9 +7,12 @@
 //! which the tests of this workspace try; no signing code is shared with the product.
 //!
 //! - [`CosMock`]: Tencent COS, by its S3 interface and its own.
+//! - [`OssMock`]: Alibaba OSS.
+//! - [`Controls`]: what tests change and see in each of them.
 
 mod answer;
 mod clock;
+mod controls;
 mod cos;
 mod digest;
 mod face;
@@ -17,6 +20,7 @@ mod http1;
 mod keys;
 mod listing;
 mod objects;
+mod oss;
 mod refusal;
 mod request;
 mod server;
@@ -25,7 +29,8 @@ mod store;
 mod trouble;
 mod xml;
 
-pub use self::cos::{CosMock, CosSettings, CosSwitches};
-pub use self::server::Received;
+pub use self::controls::{Controls, Received};
+pub use self::cos::{CosMock, CosSettings};
+pub use self::oss::{OssMock, OssSettings};
 pub use self::store::Versioning;
 pub use self::trouble::Trouble;

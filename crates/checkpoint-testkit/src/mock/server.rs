@@ -3,10 +3,9 @@
 //! A client that is told `http_proxy=http://127.0.0.1:PORT` sends its requests here with the services' real
 //! host names in them, so that addressing and signatures are checked as the services would.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
@@ -14,11 +13,9 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use super::answer::Answer;
+use super::controls::Controls;
 use super::http1::Connection;
 use super::request::Arrived;
-
-/// Requests that the log remembers.
-const REMEMBERED: usize = 10_000;
 
 /// A service behind the server.
 pub(crate) trait Service: Send + Sync + 'static {
@@ -29,52 +26,22 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn answer(&self, request: &Arrived) -> Answer;
 }
 
-/// A request that arrived, without its body, and how it was answered.
-#[derive(Debug, Clone)]
-pub struct Received {
-    /// The method.
-    pub method: String,
-    /// The `Host` header.
-    pub host: String,
-    /// The path, still encoded.
-    pub path: String,
-    /// The query, still encoded.
-    pub query: String,
-    /// Headers in the order of arrival, names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// How long the body was.
-    pub bytes: usize,
-    /// The status of the answer.
-    pub status: u16,
-    /// The service's code, where it refused; else empty.
-    pub code: &'static str,
-}
-
-impl Received {
-    /// The first header of a name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
-    }
-}
-
 /// A running server; it stops on drop.
 pub(crate) struct Server {
     address: SocketAddr,
-    log: Arc<Mutex<VecDeque<Received>>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts on a free port, on a thread of its own. The first service that serves a request answers it.
-    pub(crate) fn start(services: Vec<Arc<dyn Service>>) -> Result<Self> {
+    pub(crate) fn start(services: Vec<Arc<dyn Service>>, controls: Arc<Controls>) -> Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let log = Arc::new(Mutex::new(VecDeque::new()));
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let site = Arc::new(Site { services, log: Arc::clone(&log) });
+        let site = Arc::new(Site { services, controls });
         let work = move || {
             runtime.block_on(async move {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
@@ -90,19 +57,12 @@ impl Server {
             });
         };
         let thread = std::thread::Builder::new().name("mock-service".to_owned()).spawn(work)?;
-        Ok(Self { address, log, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub(crate) fn requests(&self) -> Vec<Received> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-
-    pub(crate) fn forget_requests(&self) {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// Where it listens, as a URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 }
 
@@ -126,7 +86,7 @@ impl fmt::Debug for Server {
 
 struct Site {
     services: Vec<Arc<dyn Service>>,
-    log: Arc<Mutex<VecDeque<Received>>>,
+    controls: Arc<Controls>,
 }
 
 impl Site {
@@ -140,7 +100,7 @@ impl Site {
                 Ok(Some(request)) => {
                     let service = self.services.iter().find(|service| service.serves(&request));
                     let answer = service.map_or_else(|| Answer::new(502), |service| service.answer(&request));
-                    self.remember(&request, &answer);
+                    self.controls.remember(&request, &answer);
                     if !connection.send(&request, &answer).await.unwrap_or(false) {
                         return;
                     }
@@ -149,15 +109,5 @@ impl Site {
                 Ok(None) | Err(_) => return,
             }
         }
-    }
-
-    fn remember(&self, request: &Arrived, answer: &Answer) {
-        let Arrived { method, host, path, query, headers, body } = request.clone();
-        let (status, code) = (answer.status, answer.code);
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        if log.len() == REMEMBERED {
-            log.pop_front();
-        }
-        log.push_back(Received { method, host, path, query, headers, bytes: body.len(), status, code });
     }
 }

@@ -49,8 +49,8 @@ impl Objects {
 
     fn delete_many(&self, bucket: &mut Bucket, visit: &Visit<'_>) -> Result<Answer, Refusal> {
         if visit.request.header("content-md5").is_none() {
-            let message = "Missing required header for this request: Content-MD5";
-            return Err(Refusal::new(400, "InvalidRequest", message).with_cause("0016-00000606"));
+            let (code, message) = visit.face.missing_digest;
+            return Err(Refusal::new(400, code, message).with_cause("0016-00000606"));
         }
         let root = parse(&visit.request.body, "Delete")?;
         let quiet = root.child("Quiet") == Some("true");

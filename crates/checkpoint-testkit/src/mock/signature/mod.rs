@@ -1,6 +1,7 @@
 //! The services' side of request signatures, written from their descriptions alone: nothing here is shared
 //! with the product, and what is signed is derived from what arrived.
 
+mod oss4;
 mod q_sign;
 mod sigv4;
 
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::digest::hex;
 
-pub(crate) use self::{q_sign::verify_q_sign, sigv4::verify_sigv4};
+pub(crate) use self::{oss4::verify_oss4, q_sign::verify_q_sign, sigv4::verify_sigv4};
 
 /// How far a client's clock may be off, in seconds.
 const MAX_SKEW: i64 = 15 * 60;
