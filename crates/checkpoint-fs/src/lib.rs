@@ -59,6 +59,8 @@ mod transport;
 
 #[cfg(feature = "_bucket")]
 pub use backend::bucket::{Addressing, BucketConfig, BucketStorage};
+#[cfg(feature = "gs")]
+pub use backend::gs::{GsConfig, GsStorage};
 pub use backend::memory::MemoryStorage;
 pub use backend::posix::{PosixOptions, PosixStorage};
 #[cfg(feature = "s3")]

@@ -10,6 +10,10 @@ pub(crate) mod absent;
 pub(crate) mod bridge;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bucket;
+#[cfg(feature = "gs")]
+pub(crate) mod gs;
+#[cfg(feature = "_http")]
+pub(crate) mod http;
 pub(crate) mod memory;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]
@@ -26,5 +30,9 @@ pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
         Arc::new(s3::S3Scheme),
         #[cfg(not(feature = "s3"))]
         Arc::new(absent::AbsentScheme { names: &["s3", "s3a"], feature: "s3" }),
+        #[cfg(feature = "gs")]
+        Arc::new(gs::GsScheme),
+        #[cfg(not(feature = "gs"))]
+        Arc::new(absent::AbsentScheme { names: &["gs", "gcs"], feature: "gs" }),
     ]
 }

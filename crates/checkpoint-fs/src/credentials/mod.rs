@@ -11,6 +11,8 @@ mod chain;
 mod environment;
 mod expiry;
 mod fixed;
+#[cfg(feature = "gs")]
+pub(crate) mod google;
 
 use std::fmt;
 use std::time::SystemTime;

@@ -55,6 +55,11 @@ impl<'a> KwArgs<'a> {
         }
     }
 
+    /// A value of any type, for keywords that take several.
+    pub fn value(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.raw(key)
+    }
+
     /// A truth value; the words `true` and `false` in any case count too, and 1 and 0. An empty text is not
     /// given.
     pub fn flag(&mut self, key: &'static str) -> Option<bool> {

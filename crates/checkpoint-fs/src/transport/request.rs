@@ -34,6 +34,20 @@ pub(crate) enum AnswerForm {
     /// A whole document of the service's kind (XML for S3), which may say that it failed after all. The
     /// service may work long before it answers, so more time is given.
     Document,
+    /// Any bytes, or status 308: a part of an upload has arrived and the service waits for more.
+    #[cfg(feature = "gs")]
+    Progress,
+}
+
+impl AnswerForm {
+    /// Whether an answer with this status counts.
+    pub(crate) fn accepts(self, status: StatusCode) -> bool {
+        match self {
+            #[cfg(feature = "gs")]
+            Self::Progress => status.is_success() || status == StatusCode::PERMANENT_REDIRECT,
+            _ => status.is_success(),
+        }
+    }
 }
 
 /// A request, complete but for what each attempt adds: user agent and signature.

@@ -161,7 +161,7 @@ impl Transport {
             return Err(Trouble::passing(error, true));
         }
         tracing::trace!(operation = call.operation, url = call.url, method = %request.method, %status, "answered");
-        if !status.is_success() {
+        if !request.answer.accepts(status) {
             let said = self.parts.dialect.service_error(&headers, &body);
             return Err(self.refused(status, &headers, &said, credentials));
         }

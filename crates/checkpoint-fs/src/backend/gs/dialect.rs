@@ -1,0 +1,210 @@
+//! How Google Cloud Storage reports failures.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+
+use super::batch;
+use crate::error::ErrorKind;
+use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
+
+/// Reads the JSON errors of the service, and the plain texts that its downloads answer with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GsDialect;
+
+/// The longest plain text that is taken for a message.
+const LONGEST_TEXT: usize = 300;
+/// What the service says of a bucket that is not there; its reason is the same as for an object.
+const NO_BUCKET: &str = "bucket does not exist";
+/// What it says of bytes that do not have the checksum that came with them.
+const CHECKSUM: &str = "doesn't match calculated";
+
+#[derive(Deserialize)]
+struct Document {
+    error: Fault,
+}
+
+#[derive(Deserialize)]
+struct Fault {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    errors: Vec<Reason>,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    #[serde(default)]
+    reason: String,
+}
+
+/// Whether a failure is about the bucket, and not about an object in it.
+pub(crate) fn is_missing_bucket(error: &crate::Error) -> bool {
+    error.is_not_found() && error.message().contains(NO_BUCKET)
+}
+
+impl Dialect for GsDialect {
+    fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError {
+        let request_id = header(headers, "x-guploader-uploadid").unwrap_or_default().to_owned();
+        match serde_json::from_slice::<Document>(body) {
+            Ok(Document { error }) => {
+                let code = error.errors.into_iter().next().map(|first| first.reason).unwrap_or_default();
+                ServiceError { code, message: error.message, request_id }
+            }
+            Err(_) => ServiceError {
+                message: plain_text(headers, body).unwrap_or_default(),
+                request_id,
+                ..ServiceError::default()
+            },
+        }
+    }
+
+    fn verdict(&self, status: StatusCode, _headers: &HeaderMap, error: &ServiceError, _temporary: bool) -> Verdict {
+        judge(status, error)
+    }
+
+    fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
+        if header(headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("multipart/")) {
+            return batch::check_whole(headers, body).map_err(DocumentFault::Damaged);
+        }
+        // An answer without a body is none that was waited for.
+        let value: serde_json::Value =
+            serde_json::from_slice(body).map_err(|e| DocumentFault::Damaged(format!("not JSON: {e}")))?;
+        if value.get("error").is_some() {
+            return Err(DocumentFault::Failed(self.service_error(headers, body)));
+        }
+        Ok(())
+    }
+}
+
+/// Classifies by the status, and by the reason where a status has several meanings.
+pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
+    use Again::{Later, Never, Renewed};
+    use ErrorKind as K;
+    let (kind, again, maybe_applied, hint) = match (status.as_u16(), error.code.as_str()) {
+        // A success status with an error inside says nothing about what happened.
+        (200..=299, _) => (K::Io, Never, true, ""),
+        (300..=399, _) => (K::InvalidConfig, Never, false, "the endpoint answers with a redirect: check endpoint_url"),
+        (400, _) if error.message.contains(CHECKSUM) => {
+            (K::Corrupt, Later, false, "the bytes were changed or lost on their way to the service")
+        }
+        (400, "required") | (400, "userProjectMissing") => (
+            K::InvalidConfig,
+            Never,
+            false,
+            "where the bucket is one that the requester pays for, set `requester_pays` and `project`",
+        ),
+        (401, _) => (K::Unauthenticated, Renewed, false, SIGN_IN),
+        (403, "rateLimitExceeded" | "userRateLimitExceeded" | "quotaExceeded") | (429, _) => {
+            (K::RateLimited, Later, false, SLOW_DOWN)
+        }
+        (403, "dailyLimitExceeded") => (K::RateLimited, Never, false, "the project's quota of the day is used up"),
+        (403, "retentionPolicyNotMet" | "objectUnderActiveHold") => {
+            (K::PermissionDenied, Never, false, "a retention policy or a hold protects the object")
+        }
+        (403, _) => (K::PermissionDenied, Never, false, DENIED),
+        (404, _) if error.message.contains(NO_BUCKET) => {
+            (K::NotFound, Never, false, "check the bucket's name and the endpoint; no bucket is ever made here")
+        }
+        (404, _) => (K::NotFound, Never, false, ""),
+        (405 | 501, _) => (K::Unsupported, Never, false, "this service cannot do that"),
+        (408, _) => (K::Timeout, Later, true, ""),
+        (409, _) => (K::Conflict, Later, false, "another request on the same object was in progress"),
+        (412, _) => (K::AlreadyExists, Never, false, ""),
+        (413, _) => (K::Unsupported, Never, false, "the object or its name is larger than the service allows"),
+        (500 | 502 | 503 | 504 | 520..=529, _) => (K::Io, Later, true, ""),
+        _ => (K::Io, Never, false, ""),
+    };
+    Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
+}
+
+const SIGN_IN: &str = "the service does not accept the credentials, or there are none: give `token`, set \
+                       GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`";
+const SLOW_DOWN: &str = "the service asked to slow down: one object takes about one write a second, and a bucket \
+                         grows into a higher load";
+const DENIED: &str = "the credentials are valid and may not do this: check the bucket's IAM policy and `access`";
+
+fn plain_text(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    let kind = header(headers, CONTENT_TYPE.as_str())?;
+    let text = std::str::from_utf8(body).ok()?.trim();
+    (kind.starts_with("text/plain") && text.len() <= LONGEST_TEXT).then(|| text.to_owned())
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn said(code: &str, message: &str) -> ServiceError {
+        ServiceError { code: code.to_owned(), message: message.to_owned(), request_id: String::new() }
+    }
+
+    #[test]
+    fn statuses_and_reasons_are_classified() {
+        use Again::{Later, Never, Renewed};
+        use ErrorKind as K;
+        for (status, reason, message, kind, again, maybe_applied) in [
+            (400, "invalid", "no", K::Io, Never, false),
+            (400, "invalid", "Provided CRC32C \"a\" doesn't match calculated CRC32C \"b\".", K::Corrupt, Later, false),
+            (400, "required", "requester pays", K::InvalidConfig, Never, false),
+            (401, "authError", "", K::Unauthenticated, Renewed, false),
+            (403, "rateLimitExceeded", "", K::RateLimited, Later, false),
+            (403, "userRateLimitExceeded", "", K::RateLimited, Later, false),
+            (403, "dailyLimitExceeded", "", K::RateLimited, Never, false),
+            (403, "forbidden", "", K::PermissionDenied, Never, false),
+            (403, "retentionPolicyNotMet", "", K::PermissionDenied, Never, false),
+            (404, "notFound", "No such object: b/k", K::NotFound, Never, false),
+            (404, "notFound", "The specified bucket does not exist.", K::NotFound, Never, false),
+            (408, "", "", K::Timeout, Later, true),
+            (409, "conflict", "", K::Conflict, Later, false),
+            (410, "gone", "", K::Io, Never, false),
+            (412, "conditionNotMet", "", K::AlreadyExists, Never, false),
+            (429, "rateLimitExceeded", "", K::RateLimited, Later, false),
+            (500, "backendError", "", K::Io, Later, true),
+            (502, "", "", K::Io, Later, true),
+            (503, "", "", K::Io, Later, true),
+            (504, "", "", K::Io, Later, true),
+            (307, "", "", K::InvalidConfig, Never, false),
+            (501, "", "", K::Unsupported, Never, false),
+            (200, "odd", "", K::Io, Never, true),
+        ] {
+            let got = judge(StatusCode::from_u16(status).expect("valid"), &said(reason, message));
+            assert_eq!((got.kind, got.again, got.maybe_applied), (kind, again, maybe_applied), "{status} {reason}");
+        }
+    }
+
+    #[test]
+    fn errors_are_read_in_both_forms() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-guploader-uploadid", HeaderValue::from_static("REQ1"));
+        let json = br#"{"error":{"code":412,"message":"At least one","errors":[{"domain":"global","reason":"conditionNotMet"}]}}"#;
+        let read = GsDialect.service_error(&headers, json);
+        assert_eq!(
+            (read.code.as_str(), read.message.as_str(), read.request_id.as_str()),
+            ("conditionNotMet", "At least one", "REQ1")
+        );
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        assert_eq!(GsDialect.service_error(&headers, b"No such object: b/k\n").message, "No such object: b/k");
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
+        assert_eq!(GsDialect.service_error(&headers, b"<html>").message, "");
+    }
+
+    #[test]
+    fn a_document_is_whole_json_without_an_error() {
+        let check = |body: &[u8]| GsDialect.check_document(&HeaderMap::new(), body);
+        assert_eq!(check(b"{\"name\":\"k\"}"), Ok(()));
+        for cut in [&b""[..], b"{\"name\":", b"<html></html>"] {
+            assert!(matches!(check(cut), Err(DocumentFault::Damaged(_))));
+        }
+        let Err(DocumentFault::Failed(said)) = check(b"{\"error\":{\"errors\":[{\"reason\":\"backendError\"}]}}")
+        else {
+            panic!("it failed")
+        };
+        assert_eq!(said.code, "backendError");
+    }
+}
