@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use checkpoint_fs::{Environment, Registry, StorageOptions};
 use checkpoint_testkit::conformance::{Settings, run_all};
-use checkpoint_testkit::server::S3Server;
+use checkpoint_testkit::server::{FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
 };
@@ -64,6 +64,16 @@ async fn s3_conforms() -> anyhow::Result<()> {
     let bucket = tokio::task::spawn_blocking(|| server.access().new_bucket()).await??;
     let registry = Registry::with_environment(server.access().environment());
     conforms(&registry, &format!("s3://{bucket}/deep in/a+bucket"), &StorageOptions::new(), &Settings::default()).await
+}
+
+/// On a server that others wrote, without a check of tokens; it ignores the condition of a copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gs_conforms() -> anyhow::Result<()> {
+    let server = tokio::task::spawn_blocking(FakeGcsServer::shared).await??;
+    println!("fake-gcs-server at {}", server.endpoint());
+    let bucket = server.new_bucket()?;
+    let registry = Registry::with_environment(server.environment());
+    conforms(&registry, &format!("gs://{bucket}/deep in/a+bucket"), &StorageOptions::new(), &Settings::default()).await
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

@@ -7,6 +7,7 @@
 
 mod bucket;
 mod daemon;
+mod fake_gcs;
 mod minio;
 mod rgw;
 
@@ -16,6 +17,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, anyhow};
 use checkpoint_fs::Environment;
 
+pub use self::fake_gcs::FakeGcsServer;
 pub use self::rgw::{ObjectStore, RgwServer};
 
 /// The region that requests are signed for; none of these servers minds.
