@@ -10,10 +10,14 @@ pub(crate) mod absent;
 pub(crate) mod bridge;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bucket;
+#[cfg(feature = "_http")]
+pub(crate) mod encode;
+#[cfg(feature = "_http")]
+pub(crate) mod endpoint;
 #[cfg(feature = "gs")]
 pub(crate) mod gs;
-#[cfg(feature = "_http")]
-pub(crate) mod http;
+#[cfg(any(feature = "_bucket", feature = "gs"))]
+pub(crate) mod listed;
 pub(crate) mod memory;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]

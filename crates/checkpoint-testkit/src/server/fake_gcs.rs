@@ -112,12 +112,22 @@ fn find() -> Result<PathBuf> {
         "import importlib.util, pathlib\n\
          spec = importlib.util.find_spec('{PACKAGE}')\n\
          root = pathlib.Path(spec.origin).parent if spec else None\n\
-         print(next((str(p) for p in root.glob('vendor/fake-gcs-server/bin/fake-gcs-server-*')), '') if root else '')"
+         found = root.glob('vendor/fake-gcs-server/bin/fake-gcs-server-*') if root else []\n\
+         print(next((str(path) for path in found), ''))"
     );
-    let asked = Command::new("python3").args(["-c", &script]).stderr(Stdio::null()).output();
-    let path = asked.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned()).unwrap_or_default();
-    if path.is_empty() {
-        bail!("no fake-gcs-server for tests; install it ({INSTALL}), or name the program in {PROGRAM_VARIABLE}");
+    for python in [tools().map(|tools| tools.join("python/bin/python")), Some("python3".into())].into_iter().flatten() {
+        let Ok(said) = Command::new(python).args(["-c", &script]).stderr(Stdio::null()).output() else { continue };
+        let path = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        if !path.is_empty() {
+            return Ok(path.into());
+        }
     }
-    Ok(path.into())
+    bail!("no fake-gcs-server for tests; run scripts/install-tools, or {INSTALL}, or name it in {PROGRAM_VARIABLE}")
+}
+
+/// Where `scripts/install-tools` puts Python's packages.
+fn tools() -> Option<PathBuf> {
+    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")));
+    var("CKPT_TOOLS").or_else(|| Some(cache()?.join("checkpoint-tools")))
 }

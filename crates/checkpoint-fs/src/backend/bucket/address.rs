@@ -2,25 +2,9 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use url::{Host, Url};
-
+pub(crate) use crate::backend::encode::{encode_key, encode_query};
+pub(crate) use crate::backend::endpoint::Endpoint;
 use crate::error::{Error, Result};
-
-/// What may stand bare in a query; all else is encoded, as the signature wants it.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// What may stand bare in a path.
-const PATH: &AsciiSet = &QUERY.remove(b'/');
-
-/// A key as it stands in the path of a request.
-pub(crate) fn encode_key(key: &str) -> String {
-    utf8_percent_encode(key, PATH).to_string()
-}
-
-/// A name or value as it stands in a query.
-pub(crate) fn encode_query(text: &str) -> String {
-    utf8_percent_encode(text, QUERY).to_string()
-}
 
 /// Where the bucket's name stands in a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,68 +53,6 @@ pub(crate) fn check_bucket(bucket: &str) -> Result<()> {
             .with_hint("a bucket's name holds letters, digits, `-`, `.` and `_`"));
     }
     Ok(())
-}
-
-/// A service's address: scheme, host, port, and a path that comes before everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
-    scheme: String,
-    host: String,
-    prefix: String,
-    is_ip: bool,
-}
-
-impl Endpoint {
-    /// Parses a configured endpoint; `source` names it in errors.
-    pub(crate) fn parse(text: &str, source: &str) -> Result<Self> {
-        const HINT: &str = "write it as https://host or http://host:port, without a bucket, query or credentials";
-        let wrong = |why: &str| Error::invalid_config(format!("the endpoint {why}: source={source}")).with_hint(HINT);
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(wrong("is empty"));
-        }
-        if !text.contains("://") {
-            return Err(wrong("has no http:// or https://"));
-        }
-        let url = Url::parse(text).map_err(|e| wrong("is not a URL").with_source(e))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("is neither http nor https"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("holds credentials"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("holds a query or fragment"));
-        }
-        let host = url.host_str().ok_or_else(|| wrong("has no host"))?;
-        Ok(Self {
-            scheme: url.scheme().to_owned(),
-            host: url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
-            prefix: url.path().trim_end_matches('/').to_owned(),
-            is_ip: matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_))),
-        })
-    }
-
-    /// Whether requests go over TLS.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.scheme == "https"
-    }
-
-    /// An endpoint that is known by its host name, which may end in a port.
-    pub(crate) fn at_host(host: String, tls: bool) -> Self {
-        Self { scheme: if tls { "https" } else { "http" }.to_owned(), host, prefix: String::new(), is_ip: false }
-    }
-
-    /// Whether the host is an IP address.
-    pub(crate) fn is_ip(&self) -> bool {
-        self.is_ip
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme, self.host, self.prefix)
-    }
 }
 
 /// Makes the URLs of one bucket.
@@ -213,13 +135,6 @@ mod tests {
             assert!(error.to_string().contains("options: endpoint_url"), "{error}");
             assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         }
-    }
-
-    #[test]
-    fn keys_and_queries_are_encoded_strictly() {
-        let key = "a b+c/é%2F~!*'()=&@:,;#?.txt";
-        assert_eq!(encode_key(key), "a%20b%2Bc/%C3%A9%252F~%21%2A%27%28%29%3D%26%40%3A%2C%3B%23%3F.txt");
-        assert_eq!(encode_query("a/b c+"), "a%2Fb%20c%2B");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::address::list_query;
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
 use super::xml::{self, Element};
+use crate::backend::listed::listed_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::ObjectPath;
 use crate::storage::{Entry, ListOptions, ObjectMeta};
@@ -92,25 +93,7 @@ impl Listing {
 
     /// The path of a key, or `None` for the marker of a directory.
     fn path_of(&self, key: &str, directory: bool) -> Result<Option<ObjectPath>> {
-        let Some(below) = key.strip_prefix(&self.prefix) else {
-            return Err(self.damaged(&format!("a key outside the prefix: key={key:?}")));
-        };
-        let below = match (directory, below.strip_suffix('/')) {
-            (true, Some(name)) => name,
-            (true, None) => return Err(self.damaged(&format!("a common prefix without its end: key={key:?}"))),
-            (false, Some(_)) => return Ok(None),
-            (false, None) if below.is_empty() => return Ok(None),
-            (false, None) => below,
-        };
-        let directory = ObjectPath::parse(self.prefix.trim_end_matches('/'))?;
-        let full = if below.is_empty() { Err(Error::invalid_config("")) } else { directory.join(below) };
-        match full.map(|path| path.strip_prefix(self.inner.root())) {
-            Ok(Some(path)) => Ok(Some(path)),
-            _ => Err(self.call.named(
-                Error::unsupported(format!("the bucket holds a key that is no path here: key={key:?}"))
-                    .with_hint("a path has no `//`, `.`, `..` or line break: move that object elsewhere"),
-            )),
-        }
+        listed_path(self.inner.root(), &self.prefix, key, directory).map_err(|e| self.call.named(e))
     }
 
     fn damaged(&self, why: &str) -> Error {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::options::{GsOptions, Payer};
-use crate::backend::http::{Endpoint, encode_query};
+use crate::backend::encode::encode_query;
+use crate::backend::endpoint::Endpoint;
 use crate::credentials::google::{GoogleCredentials, GoogleParts};
 use crate::error::{Error, Result};
 use crate::location::Location;
@@ -52,7 +53,7 @@ impl GsConfig {
         let environment = &context.environment;
         check_bucket(bucket)?;
         let (endpoint, endpoint_source) = endpoint(options.endpoint, environment)?;
-        let is_google = endpoint.host().ends_with(".googleapis.com") || endpoint_source.ends_with(UNIVERSE_VARIABLE);
+        let is_google = endpoint.host.ends_with(".googleapis.com") || endpoint_source.ends_with(UNIVERSE_VARIABLE);
         let (payer, payer_source) = payer(options.payer, options.project, environment)?;
         let client = ClientSettings {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::read::{damaged, describe, stat};
 use super::resource::{COPIED_FIELDS, Resource};
 use super::storage::Inner;
-use crate::backend::http::encode_query;
+use crate::backend::encode::encode_query;
 use crate::backend::settle::{WRITE_TOKEN, fresh_token, settle};
 use crate::error::{Error, Result};
 use crate::storage::{WriteMode, WriteOutcome};

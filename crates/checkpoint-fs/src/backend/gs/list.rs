@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::config::list_query;
 use super::resource::Resource;
 use super::storage::Inner;
-use crate::backend::http::listed_path;
+use crate::backend::listed::listed_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::ObjectPath;
 use crate::storage::{Entry, ListOptions};

@@ -61,9 +61,7 @@ impl GsOptions {
             Some("true" | "True") => Payer::OwnProject,
             Some(project) => Payer::Project(project.to_owned()),
         };
-        if kw.flag("version_aware") == Some(true) {
-            kw.problem("version_aware must be false: older versions of objects are not read here");
-        }
+        kw.refused(&["version_aware"], "older versions of objects are not read here");
         kw.nested("session_kwargs", |session| {
             session.ignored(&["trust_env"], "the proxy variables are always read");
         });
@@ -126,7 +124,7 @@ mod tests {
     fn what_would_be_something_else_is_refused() {
         for (options, expected) in [
             (serde_json::json!({"access": "all"}), "access must be"),
-            (serde_json::json!({"version_aware": true}), "version_aware must be false"),
+            (serde_json::json!({"version_aware": true}), "version_aware is not supported"),
             (serde_json::json!({"token": "cache"}), "token"),
             (serde_json::json!({"token": "browser"}), "token"),
             (serde_json::json!({"token": 5.5}), "token"),

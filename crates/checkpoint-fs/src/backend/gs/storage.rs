@@ -12,7 +12,7 @@ use super::bearer::Bearer;
 use super::config::GsConfig;
 use super::dialect::GsDialect;
 use super::{copy, delete, list, read, upload, writer};
-use crate::backend::http::encode_query;
+use crate::backend::encode::encode_query;
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result};

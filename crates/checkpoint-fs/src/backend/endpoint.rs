@@ -1,26 +1,22 @@
-//! A service's address, and the encoding of what comes after it.
+//! A service's address, as users write it.
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+#[cfg(feature = "_bucket")]
+use url::Host;
 use url::Url;
 
 use crate::error::{Error, Result};
 
-/// What may stand bare in a query; all else is encoded, as signatures want it.
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// A name or value as it stands in a query, or in one segment of a path.
-pub(crate) fn encode_query(text: &str) -> String {
-    utf8_percent_encode(text, QUERY).to_string()
-}
-
 /// A service's address: scheme, host, port, and a path that comes before everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    scheme: String,
-    host: String,
-    prefix: String,
+    /// `http` or `https`.
+    pub(crate) scheme: String,
+    /// The host, with a port that is not the scheme's own.
+    pub(crate) host: String,
+    /// What comes before every path.
+    pub(crate) prefix: String,
 }
 
 impl Endpoint {
@@ -53,9 +49,22 @@ impl Endpoint {
         })
     }
 
-    /// The host, with a port that is not the scheme's own.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
+    /// Whether requests go over TLS.
+    #[cfg(feature = "_bucket")]
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.scheme == "https"
+    }
+
+    /// An endpoint that is known by its host name, which may end in a port.
+    #[cfg(feature = "_bucket")]
+    pub(crate) fn at_host(host: String, tls: bool) -> Self {
+        Self { scheme: if tls { "https" } else { "http" }.to_owned(), host, prefix: String::new() }
+    }
+
+    /// Whether the host is an IP address.
+    #[cfg(feature = "_bucket")]
+    pub(crate) fn is_ip(&self) -> bool {
+        Url::parse(&self.to_string()).is_ok_and(|url| matches!(url.host(), Some(Host::Ipv4(_) | Host::Ipv6(_))))
     }
 }
 
