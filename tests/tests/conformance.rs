@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use checkpoint_fs::{Environment, Registry, StorageOptions};
 use checkpoint_testkit::conformance::{Settings, run_all};
+use checkpoint_testkit::mock::{CosMock, CosSettings, Versioning};
 use checkpoint_testkit::server::{FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
@@ -74,6 +75,30 @@ async fn gs_conforms() -> anyhow::Result<()> {
     let bucket = server.new_bucket()?;
     let registry = Registry::with_environment(server.environment());
     conforms(&registry, &format!("gs://{bucket}/deep in/a+bucket"), &StorageOptions::new(), &Settings::default()).await
+}
+
+/// On a mock that refuses what the service refuses, under the service's own host names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cos_conforms() -> anyhow::Result<()> {
+    let mock = CosMock::start(CosSettings::default())?;
+    let registry = Registry::with_environment(mock.environment());
+    let base = format!("cos://{}/deep in/a+bucket", mock.new_bucket());
+    conforms(&registry, &base, &StorageOptions::new(), &Settings::default()).await
+}
+
+/// Where the bucket has versions, what a conditional write needs is gone, and the capabilities say so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cos_with_versions_conforms() -> anyhow::Result<()> {
+    for versioning in [Versioning::Enabled, Versioning::Suspended] {
+        let mock = CosMock::start(CosSettings::default())?;
+        let bucket = mock.new_bucket();
+        mock.switches().set_versioning(&bucket, versioning);
+        let registry = Registry::with_environment(mock.environment());
+        let storage = registry.open_dir(&format!("cos://{bucket}"), &StorageOptions::new()).await?;
+        anyhow::ensure!(!storage.capabilities().write_if_absent && storage.capabilities().versioning.is_some());
+        conforms(&registry, &format!("cos://{bucket}"), &StorageOptions::new(), &Settings::default()).await?;
+    }
+    Ok(())
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

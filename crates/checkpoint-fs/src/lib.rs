@@ -59,6 +59,8 @@ mod transport;
 
 #[cfg(feature = "_bucket")]
 pub use backend::bucket::{Addressing, BucketConfig, BucketStorage};
+#[cfg(feature = "cos")]
+pub use backend::cos::CosConfig;
 #[cfg(feature = "gs")]
 pub use backend::gs::{GsConfig, GsStorage};
 pub use backend::memory::MemoryStorage;

@@ -10,6 +10,8 @@ pub(crate) mod absent;
 pub(crate) mod bridge;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bucket;
+#[cfg(feature = "cos")]
+pub(crate) mod cos;
 #[cfg(feature = "_http")]
 pub(crate) mod encode;
 #[cfg(feature = "_http")]
@@ -34,6 +36,10 @@ pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
         Arc::new(s3::S3Scheme),
         #[cfg(not(feature = "s3"))]
         Arc::new(absent::AbsentScheme { names: &["s3", "s3a"], feature: "s3" }),
+        #[cfg(feature = "cos")]
+        Arc::new(cos::CosScheme),
+        #[cfg(not(feature = "cos"))]
+        Arc::new(absent::AbsentScheme { names: &["cos", "cosn"], feature: "cos" }),
         #[cfg(feature = "gs")]
         Arc::new(gs::GsScheme),
         #[cfg(not(feature = "gs"))]

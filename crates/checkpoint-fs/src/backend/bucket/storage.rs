@@ -30,8 +30,6 @@ use crate::storage::{
 };
 use crate::transport::{Answer, AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
 
-/// The longest key that these stores hold, in bytes.
-const MAX_KEY: usize = 1024;
 /// Keys that one delete request can name.
 pub(super) const DELETE_BATCH: usize = 1000;
 
@@ -116,7 +114,7 @@ impl Inner {
         let operator = Operator::new(builder)
             .map_err(|e| Error::invalid_config("the request builder could not be set up").with_source(e))?;
         let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
-        let longest = MAX_KEY.saturating_sub(taken);
+        let longest = config.vendor.max_key.saturating_sub(taken);
         Ok(Self {
             bridge: Bridge::new(operator, Arc::clone(&transport), wire.clone()),
             config,
@@ -157,8 +155,9 @@ impl Inner {
             return Err(call.named(Error::invalid_config("the root is not an object")));
         }
         let key = self.root.join_path(path);
-        if key.as_str().len() > MAX_KEY {
-            let message = format!("the key is too long: bytes={} most={MAX_KEY}", key.as_str().len());
+        let most = self.config.vendor.max_key;
+        if key.as_str().len() > most {
+            let message = format!("the key is too long: bytes={} most={most}", key.as_str().len());
             return Err(call.named(Error::unsupported(message)));
         }
         Ok(key.as_str().to_owned())

@@ -15,6 +15,8 @@ pub(crate) struct Vendor {
     pub(crate) metadata_prefixes: &'static [&'static str],
     /// How a write says that it must not replace.
     pub(crate) if_absent: IfAbsent,
+    /// The longest key, in bytes.
+    pub(crate) max_key: usize,
     /// How requests are signed.
     pub(crate) signer: Arc<dyn Signer>,
     /// How failures are reported. A write that met what it must not replace has the kind

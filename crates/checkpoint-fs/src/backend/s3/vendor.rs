@@ -17,6 +17,7 @@ pub(crate) fn s3(region: String, sign_payload: bool) -> Vendor {
         header_prefix: "x-amz-",
         metadata_prefixes: &["x-amz-meta-"],
         if_absent: IfAbsent::IfNoneMatch,
+        max_key: 1024,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),
     }
