@@ -91,7 +91,7 @@ async fn cos_conforms() -> anyhow::Result<()> {
 async fn cos_with_versions_conforms() -> anyhow::Result<()> {
     let mock = CosMock::start(CosSettings::default())?;
     let bucket = mock.new_bucket();
-    mock.switches().set_versioning(&bucket, Versioning::Suspended);
+    mock.set_versioning(&bucket, Versioning::Suspended);
     let registry = Registry::with_environment(mock.environment());
     let storage = registry.open_dir(&format!("cos://{bucket}"), &StorageOptions::new()).await?;
     anyhow::ensure!(!storage.capabilities().write_if_absent && storage.capabilities().versioning.is_some());
