@@ -94,6 +94,8 @@ impl Container {
             operation: "get container credentials",
             method: Method::GET,
             url: self.url.to_string(),
+            // The path may be what shows that one may ask.
+            shown: self.url.origin().ascii_serialization(),
             headers,
             body: Bytes::new(),
             route: Route::Direct,
@@ -105,7 +107,7 @@ impl Container {
         let answer = services.exchange(exchange).await.map_err(|failure| failure.error)?;
         read(&answer.body).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the answer of the container's agent holds no credentials")
-                .with_url(self.url.as_str())
+                .with_url(self.url.origin().ascii_serialization())
         })
     }
 

@@ -129,13 +129,100 @@ pub(super) fn check_region(region: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether a text is a URL of HTTP that holds no secret: no user, no password, no query.
+pub(super) fn is_plain(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
+
 fn check_url(url: &str, source: &str) -> Result<String> {
-    let parsed = Url::parse(url).ok().filter(|parsed| {
-        matches!(parsed.scheme(), "http" | "https") && parsed.host_str().is_some() && parsed.query().is_none()
-    });
-    if parsed.is_none() {
-        return Err(Error::invalid_config(format!("the endpoint is not a URL: source={source:?}"))
+    if !is_plain(url) {
+        return Err(Error::invalid_config(format!("the endpoint is not a plain URL: source={source:?}"))
             .with_hint("write it as https://host or http://host:port"));
     }
-    Ok(url.trim_end_matches('/').to_owned())
+    Ok(url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::setup::AwsContext;
+    use super::*;
+    use crate::transport::{RetryPolicy, SystemClock};
+
+    fn sts(region: Option<&str>, variables: &[(&str, &str)]) -> Result<StsEndpoint> {
+        let context = AwsContext {
+            environment: variables.iter().copied().collect(),
+            profile: None,
+            region: region.map(str::to_owned),
+            retry: RetryPolicy::default(),
+            clock: Arc::new(SystemClock),
+        };
+        StsEndpoint::find(&Setup::read(&context)?)
+    }
+
+    /// What botocore 1.43 does with the same settings.
+    #[test]
+    fn where_sts_is() {
+        const LEGACY: (&str, &str) = ("AWS_STS_REGIONAL_ENDPOINTS", "legacy");
+        const FIPS: (&str, &str) = ("AWS_USE_FIPS_ENDPOINT", "true");
+        const DUAL: (&str, &str) = ("AWS_USE_DUALSTACK_ENDPOINT", "True");
+        const ALL: (&str, &str) = ("AWS_ENDPOINT_URL", "http://x:1/p/");
+        for (region, variables, host, signed_for) in [
+            (None, &[][..], "https://sts.amazonaws.com", "us-east-1"),
+            (Some("us-east-1"), &[], "https://sts.us-east-1.amazonaws.com", "us-east-1"),
+            (Some("cn-north-1"), &[], "https://sts.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+            (Some("us-gov-west-1"), &[], "https://sts.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+            (Some("aws-global"), &[], "https://sts.amazonaws.com", "us-east-1"),
+            (Some("weird"), &[], "https://sts.weird.amazonaws.com", "weird"),
+            (Some("us-iso-east-1"), &[], "https://sts.us-iso-east-1.c2s.ic.gov", "us-iso-east-1"),
+            (None, &[LEGACY], "https://sts.amazonaws.com", "us-east-1"),
+            (Some("eu-west-1"), &[LEGACY], "https://sts.amazonaws.com", "us-east-1"),
+            (Some("eu-south-1"), &[LEGACY], "https://sts.eu-south-1.amazonaws.com", "eu-south-1"),
+            (Some("cn-north-1"), &[LEGACY], "https://sts.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+            (Some("us-east-1"), &[LEGACY, FIPS], "https://sts-fips.us-east-1.amazonaws.com", "us-east-1"),
+            (
+                Some("eu-west-1"),
+                &[("AWS_STS_REGIONAL_ENDPOINTS", "")],
+                "https://sts.eu-west-1.amazonaws.com",
+                "eu-west-1",
+            ),
+            (Some("eu-west-1"), &[FIPS], "https://sts-fips.eu-west-1.amazonaws.com", "eu-west-1"),
+            (Some("us-gov-west-1"), &[FIPS], "https://sts.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
+            (Some("eu-west-1"), &[DUAL], "https://sts.eu-west-1.api.aws", "eu-west-1"),
+            (Some("eu-west-1"), &[DUAL, FIPS], "https://sts-fips.eu-west-1.api.aws", "eu-west-1"),
+            (Some("eu-west-1"), &[ALL], "http://x:1/p/", "eu-west-1"),
+            (Some("eu-west-1"), &[ALL, FIPS], "http://x:1/p/", "eu-west-1"),
+            (Some("eu-west-1"), &[ALL, ("AWS_ENDPOINT_URL_STS", "http://y")], "http://y", "eu-west-1"),
+            (Some("eu-west-1"), &[ALL, ("AWS_ENDPOINT_URL_STS", "")], "http://x:1/p/", "eu-west-1"),
+            (
+                Some("eu-west-1"),
+                &[ALL, ("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "True")],
+                "https://sts.eu-west-1.amazonaws.com",
+                "eu-west-1",
+            ),
+        ] {
+            let found = sts(region, variables).expect("valid");
+            assert_eq!((found.url.as_str(), found.region.as_str()), (host, signed_for), "{region:?} {variables:?}");
+        }
+        for (region, variables) in [
+            (None, &[ALL][..]),
+            (Some("eu_west 1"), &[]),
+            (Some("evil.example/"), &[]),
+            (Some("eu-west-1"), &[("AWS_STS_REGIONAL_ENDPOINTS", "x")]),
+            (Some("eu-west-1"), &[("AWS_ENDPOINT_URL", "nohttp")]),
+            (Some("eu-west-1"), &[("AWS_ENDPOINT_URL", "http://x/?q=1")]),
+            (Some("eu-west-1"), &[("AWS_ENDPOINT_URL", "http://user:hunter2@x/")]),
+        ] {
+            let error = sts(region, variables).expect_err("wrong");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
 }

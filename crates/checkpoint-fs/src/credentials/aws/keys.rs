@@ -47,8 +47,9 @@ pub(super) fn of_ec2_file(environment: &Environment) -> Result<Option<Credential
     let wrong = |what: &str| Error::invalid_config(format!("{what}: variable={EC2_FILE} path={}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|e| wrong("the file cannot be read").with_source(e))?;
     let value = |name: &str| {
-        let pairs = text.lines().filter_map(|line| line.split_once('='));
-        pairs.filter(|(key, _)| ini::strip(key) == name).last().map(|(_, value)| ini::strip(value).to_owned())
+        // Of several lines the last one counts.
+        let mut pairs = text.lines().rev().filter_map(|line| line.split_once('='));
+        pairs.find(|(key, _)| ini::strip(key) == name).map(|(_, value)| ini::strip(value).to_owned())
     };
     let Some(key) = value("AWSAccessKeyId") else { return Ok(None) };
     match value("AWSSecretKey") {

@@ -8,8 +8,8 @@ use http::header::HeaderValue;
 use http::{HeaderMap, Method, StatusCode};
 use rand::RngExt;
 use serde_json::Value as Json;
-use url::Url;
 
+use super::endpoint;
 use super::service::{Exchange, Route, Services};
 use super::setup::Setup;
 use crate::credentials::{Credentials, expiry};
@@ -57,7 +57,7 @@ impl InstanceMetadata {
         };
         let given = setup.setting(ENDPOINT, "ec2_metadata_service_endpoint").filter(|url| !url.is_empty());
         let url = given.unwrap_or(if ipv6 { IPV6 } else { IPV4 }).trim_end_matches('/').to_owned();
-        if !Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some()) {
+        if !endpoint::is_plain(&url) {
             return Err(Error::invalid_config(format!("the endpoint is not a URL: variable={ENDPOINT}"))
                 .with_hint("write it as http://host, or unset it"));
         }
@@ -117,6 +117,7 @@ impl InstanceMetadata {
             operation: "ask instance metadata",
             method,
             url: format!("{}{path}", self.url),
+            shown: self.url.clone(),
             headers,
             body: Bytes::new(),
             route: Route::Direct,

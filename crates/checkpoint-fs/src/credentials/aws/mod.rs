@@ -16,7 +16,11 @@ mod partition;
 mod path;
 mod process;
 mod profile;
+#[cfg(test)]
+mod recorded;
 mod role;
+#[cfg(test)]
+mod scripted;
 mod service;
 mod setup;
 mod source;

@@ -31,14 +31,14 @@ pub(super) enum Route {
     Direct,
 }
 
-/// One request, with all that its sending depends on.
-#[derive(Debug)]
+/// One request, with all that its sending depends on. Not `Debug`: its body may hold a token.
 pub(super) struct Exchange {
     /// What errors call it.
     pub(super) operation: &'static str,
     pub(super) method: Method,
-    /// Shown in errors, so without secrets.
     pub(super) url: String,
+    /// The URL that errors and logs show.
+    pub(super) shown: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
     pub(super) route: Route,
@@ -89,7 +89,7 @@ impl Services {
             attempt_timeout: exchange.timeout,
             concurrency: 1,
         });
-        let call = Call::new(exchange.operation, exchange.url.clone(), None);
+        let call = Call::new(exchange.operation, exchange.shown, None);
         let request = Request {
             method: exchange.method,
             url: exchange.url,

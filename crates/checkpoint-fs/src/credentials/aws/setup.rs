@@ -67,7 +67,7 @@ impl<'c> Setup<'c> {
     /// The URL of an AWS service, without a slash at its end.
     pub(super) fn service_url(&self, service: &endpoint::Service, region: &str) -> Result<String> {
         match endpoint::configured(self, service)? {
-            Some(url) => Ok(url),
+            Some(url) => Ok(url.trim_end_matches('/').to_owned()),
             None => Ok(endpoint::of_region(
                 service.host,
                 region,

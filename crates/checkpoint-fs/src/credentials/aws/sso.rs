@@ -89,7 +89,8 @@ impl Sso {
         let exchange = Exchange {
             operation: "get role credentials",
             method: Method::GET,
-            url: url.clone(),
+            url,
+            shown: self.url.clone(),
             headers,
             body: Bytes::new(),
             route: Route::Proxied,
@@ -100,7 +101,8 @@ impl Sso {
         };
         let answer = services.exchange(exchange).await.map_err(|failure| failure.error)?;
         read(&answer.body).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "the answer of single sign-on holds no credentials").with_url(url)
+            Error::new(ErrorKind::Corrupt, "the answer of single sign-on holds no credentials")
+                .with_url(self.url.as_str())
         })
     }
 }

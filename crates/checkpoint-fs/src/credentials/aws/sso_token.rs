@@ -98,6 +98,7 @@ impl SsoToken {
         let exchange = Exchange {
             operation: "renew sso token",
             method: Method::POST,
+            shown: url.clone(),
             url,
             headers,
             body: Bytes::from(body.to_string()),

@@ -86,7 +86,8 @@ async fn call(
     let exchange = Exchange {
         operation,
         method: Method::POST,
-        url: format!("{}/", endpoint.url),
+        url: endpoint.url.clone(),
+        shown: endpoint.url.clone(),
         headers,
         body: Bytes::from(form),
         route: Route::Proxied,
