@@ -8,6 +8,7 @@
 //!
 //! - [`CosMock`]: Tencent COS, by its S3 interface and its own.
 //! - [`OssMock`]: Alibaba OSS.
+//! - [`TcLakeMock`]: TCLake's catalog with the COS that its volumes lie on.
 //! - [`Controls`]: what tests change and see in each of them.
 
 mod answer;
@@ -26,11 +27,14 @@ mod request;
 mod server;
 mod signature;
 mod store;
+mod tclake;
 mod trouble;
+mod volumes;
 mod xml;
 
 pub use self::controls::{Controls, Received};
 pub use self::cos::{CosMock, CosSettings};
 pub use self::oss::{OssMock, OssSettings};
 pub use self::store::Versioning;
+pub use self::tclake::{TcLakeMock, TcLakeSettings};
 pub use self::trouble::Trouble;

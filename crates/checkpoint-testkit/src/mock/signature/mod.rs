@@ -4,6 +4,7 @@
 mod oss4;
 mod q_sign;
 mod sigv4;
+mod tc3;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::digest::hex;
 
-pub(crate) use self::{oss4::verify_oss4, q_sign::verify_q_sign, sigv4::verify_sigv4};
+pub(crate) use self::{oss4::verify_oss4, q_sign::verify_q_sign, sigv4::verify_sigv4, tc3::verify_tc3};
 
 /// How far a client's clock may be off, in seconds.
 const MAX_SKEW: i64 = 15 * 60;
