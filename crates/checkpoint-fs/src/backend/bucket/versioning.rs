@@ -9,7 +9,7 @@ use crate::capability::Versioning;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::path::ObjectPath;
 use crate::storage::WriteMode;
-use crate::transport::{AnswerForm, Call};
+use crate::transport::{AnswerForm, Call, Failure};
 
 /// Asks how the bucket is set up, with one request. `None` where the service does not say: credentials for
 /// part of a bucket need not allow the question, and not every compatible store knows it.
@@ -22,7 +22,7 @@ pub(super) async fn ask(inner: &Inner) -> Result<Option<Versioning>> {
     let request = inner.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
     match Box::pin(inner.transport.send(&call, &request)).await {
         Ok(answer) => Ok(status(&answer.body)),
-        Err(failure) if is_unsaid(&failure.error) => {
+        Err(failure) if is_unsaid(&failure) => {
             tracing::debug!(url = call.url, error = %failure.error, "whether the bucket keeps old versions is unknown");
             Ok(None)
         }
@@ -30,11 +30,14 @@ pub(super) async fn ask(inner: &Inner) -> Result<Option<Versioning>> {
     }
 }
 
-/// Whether the service answered, and only to this question not.
-fn is_unsaid(error: &Error) -> bool {
+/// Whether the service answered, and only to this question not. Credentials that could not be had are no
+/// answer of the service.
+fn is_unsaid(failure: &Failure) -> bool {
+    let Failure { error, status, .. } = failure;
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::Unsupported | ErrorKind::Corrupt => true,
-        ErrorKind::Io => error.retry() == Retry::Never,
+        ErrorKind::PermissionDenied | ErrorKind::Unsupported => status.is_some(),
+        ErrorKind::Corrupt => true,
+        ErrorKind::Io => status.is_some() && error.retry() == Retry::Never,
         _ => false,
     }
 }
