@@ -26,6 +26,8 @@ pub(crate) mod posix;
 pub(crate) mod s3;
 #[cfg(feature = "_http")]
 pub(crate) mod settle;
+#[cfg(feature = "tclake")]
+pub(crate) mod tclake;
 
 /// Every scheme that this build holds.
 pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
@@ -44,5 +46,9 @@ pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
         Arc::new(gs::GsScheme),
         #[cfg(not(feature = "gs"))]
         Arc::new(absent::AbsentScheme { names: &["gs", "gcs"], feature: "gs" }),
+        #[cfg(feature = "tclake")]
+        Arc::new(tclake::TclakeScheme),
+        #[cfg(not(feature = "tclake"))]
+        Arc::new(absent::AbsentScheme { names: &["tclake"], feature: "tclake" }),
     ]
 }

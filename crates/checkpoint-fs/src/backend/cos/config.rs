@@ -89,6 +89,45 @@ impl CosConfig {
         })
     }
 
+    /// A bucket that another service names, reached with the credentials that it hands out: the region's
+    /// endpoint, unless another is given. Of the environment only proxies count. Does no I/O.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a bucket that the endpoint cannot have.
+    #[cfg(feature = "tclake")]
+    pub(crate) fn handed_out(
+        bucket: &str,
+        region: &str,
+        endpoint: Option<&CosEndpoint>,
+        credentials: Arc<dyn CredentialProvider>,
+        environment: &Environment,
+    ) -> Result<Self> {
+        const SOURCE: &str = "handed out";
+        let endpoint = endpoint.cloned().unwrap_or_else(|| CosEndpoint::of_region(region, true));
+        let region = endpoint.region().unwrap_or(region).to_owned();
+        let (address, addressing) = endpoint.address(bucket, None)?;
+        Ok(Self {
+            bucket: bucket.to_owned(),
+            endpoint: Setting::new(endpoint.url(), SOURCE),
+            region: Setting::new(region, SOURCE),
+            addressing,
+            address,
+            credentials,
+            anonymous: false,
+            requester_pays: false,
+            sign_payload: false,
+            read_timeout: DEFAULT_READ_TIMEOUT,
+            concurrency: DEFAULT_CONCURRENCY,
+            retry: RetryPolicy::default(),
+            client: ClientSettings {
+                connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+                idle_connections: DEFAULT_CONCURRENCY,
+                tls: TlsRoots::System,
+                environment: environment.clone(),
+            },
+        })
+    }
+
     /// Checks options and environment as far as that goes without a bucket.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::config::CosConfig;
+#[cfg(feature = "tclake")]
+pub(crate) use self::endpoint::CosEndpoint;
 use crate::backend::bucket::BucketStorage;
 use crate::error::Result;
 use crate::location::Location;

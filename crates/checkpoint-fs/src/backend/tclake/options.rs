@@ -1,0 +1,49 @@
+//! The options of `tclake`, typed and read once.
+
+use crate::error::Result;
+use crate::options::{KwArgs, StorageOptions};
+
+/// The name that options for this backend stand under.
+pub(super) const PROTOCOLS: [&str; 1] = ["tclake"];
+
+/// The options as written, before environment and defaults.
+#[derive(Default)]
+pub(super) struct TclakeOptions {
+    /// The secret ID.
+    pub(super) sid: Option<String>,
+    /// The secret key.
+    pub(super) sk: Option<String>,
+    /// The session token of temporary keys.
+    pub(super) token: Option<String>,
+    pub(super) region: Option<String>,
+    /// The catalog's endpoint.
+    pub(super) endpoint: Option<String>,
+    /// The endpoint of the object store that holds the volume.
+    pub(super) cos_endpoint: Option<String>,
+}
+
+impl TclakeOptions {
+    /// Reads the options of `tclake`.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
+    pub(super) fn read(options: &StorageOptions) -> Result<Self> {
+        let [name] = PROTOCOLS;
+        let mut kw = KwArgs::new(name, options.get(&PROTOCOLS));
+        let read = Self {
+            sid: kw.text("sid"),
+            sk: kw.text("sk"),
+            token: kw.text("token"),
+            region: kw.text("region"),
+            endpoint: kw.text("endpoint"),
+            cos_endpoint: kw.text("cos_endpoint"),
+        };
+        kw.ignored(
+            &["use_listings_cache", "listings_expiry_time", "max_paths"],
+            "no listing is cached, so that a resumed job sees what was committed a moment ago",
+        );
+        kw.ignored(&["skip_instance_cache", "asynchronous"], "it tunes Python's file systems and changes no request");
+        kw.finish()?;
+        Ok(read)
+    }
+}
