@@ -40,6 +40,8 @@
 //! # What it is not
 //! A general file system: no seeking writers, no permissions, no directories on object stores.
 
+#[cfg(feature = "object_store")]
+mod adapter;
 mod backend;
 mod capability;
 #[cfg(feature = "_http")]
@@ -48,6 +50,7 @@ mod error;
 mod guard;
 #[cfg(feature = "_http")]
 mod ini;
+mod listing_cache;
 mod location;
 mod options;
 mod path;
@@ -57,6 +60,8 @@ mod storage;
 #[cfg(feature = "_http")]
 mod transport;
 
+#[cfg(feature = "object_store")]
+pub use adapter::ObjectStoreAdapter;
 #[cfg(feature = "_bucket")]
 pub use backend::bucket::{Addressing, BucketConfig, BucketStorage};
 #[cfg(feature = "cos")]
@@ -74,6 +79,7 @@ pub use credentials::{
 };
 pub use error::{Error, ErrorKind, Result, Retry};
 pub use guard::Guard;
+pub use listing_cache::{ListingCache, ListingCacheSettings};
 pub use location::Location;
 pub use options::{Environment, KwArgs, StorageOptions};
 pub use path::ObjectPath;

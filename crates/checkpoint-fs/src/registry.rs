@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::error::{Error, Result};
+use crate::listing_cache::{ListingCache, ListingCacheSettings};
 use crate::location::Location;
 use crate::options::{Environment, StorageOptions};
 use crate::path::ObjectPath;
@@ -127,8 +128,12 @@ impl Registry {
     pub async fn open_location(&self, location: &Location, options: &StorageOptions) -> Result<StorageRef> {
         let scheme = self.scheme(location.scheme())?;
         self.check_options(options)?;
-        let context = self.context(scheme.as_ref(), location.scheme(), options)?;
-        scheme.open(location, &context).await
+        let (context, cache) = self.context(scheme.as_ref(), location.scheme(), options)?;
+        let storage = scheme.open(location, &context).await?;
+        Ok(match cache {
+            Some(settings) => Arc::new(ListingCache::new(storage, settings)),
+            None => storage,
+        })
     }
 
     /// Says how an object at a URL would be reached, without any network call.
@@ -139,7 +144,7 @@ impl Registry {
         let location = Location::parse(url)?;
         let scheme = self.scheme(location.scheme())?;
         self.check_options(options)?;
-        let context = self.context(scheme.as_ref(), location.scheme(), options)?;
+        let (context, _) = self.context(scheme.as_ref(), location.scheme(), options)?;
         scheme.resolve(&location, &context).await
     }
 
@@ -156,18 +161,26 @@ impl Registry {
                     "storage options name an unknown protocol `{protocol}`{near}"
                 )));
             };
-            scheme.check_options(&self.context(scheme.as_ref(), protocol, options)?)?;
+            scheme.check_options(&self.context(scheme.as_ref(), protocol, options)?.0)?;
         }
         Ok(())
     }
 
-    /// What a scheme reads: its own options, with those of fsspec's files and variables below them.
-    fn context(&self, scheme: &dyn Scheme, written: &str, options: &StorageOptions) -> Result<OpenContext> {
+    /// What a scheme reads: its own options, with those of fsspec's files and variables below them. Those of
+    /// the listing cache are the same for all schemes, and come beside.
+    fn context(
+        &self,
+        scheme: &dyn Scheme,
+        written: &str,
+        options: &StorageOptions,
+    ) -> Result<(OpenContext, Option<ListingCacheSettings>)> {
         #[cfg(feature = "_http")]
-        let options = crate::options::layered(scheme.names(), written, options, &self.environment)?;
+        let mut options = crate::options::layered(scheme.names(), written, options, &self.environment)?;
         #[cfg(not(feature = "_http"))]
-        let options = options.narrowed(scheme.names(), written);
-        Ok(OpenContext { options, environment: self.environment.clone() })
+        let mut options = options.narrowed(scheme.names(), written);
+        let name = scheme.names().first().copied().unwrap_or_default();
+        let cache = options.kwargs_mut(name).map(|kwargs| ListingCacheSettings::take(name, kwargs)).transpose()?;
+        Ok((OpenContext { options, environment: self.environment.clone() }, cache.flatten()))
     }
 }
 

@@ -178,6 +178,8 @@ options! {
         recursive: bool,
         /// Only paths that come after this one in byte order (relative to the root).
         start_after: Option<ObjectPath>,
+        /// Asked of the store even where the storage was opened with a listing cache.
+        fresh: bool,
     }
 }
 options! {
@@ -275,8 +277,8 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// Metadata of one object. A missing object or a directory is `NotFound`. Never cached.
     async fn stat(&self, path: &ObjectPath, options: StatOptions) -> Result<ObjectMeta>;
 
-    /// Lists what is below a directory (or `prefix/`); the root lists everything. Always asked afresh,
-    /// streamed page by page; no order is promised; a missing directory lists as empty. What is written
+    /// Lists what is below a directory (or `prefix/`); the root lists everything. Asked afresh, unless the
+    /// storage was opened with a listing cache and `fresh` is not said; streamed page by page; no order is promised; a missing directory lists as empty. What is written
     /// or deleted meanwhile may or may not appear, each path at most once. Temporary files of writes in
     /// flight do not appear.
     fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>>;
@@ -332,12 +334,12 @@ pub trait StorageExt: Storage {
         }
     }
 
-    /// All files below a directory, collected.
+    /// All files below a directory, collected, always asked afresh.
     ///
     /// # Errors
     /// The first failure of the listing.
     async fn list_files(&self, prefix: &ObjectPath, recursive: bool) -> Result<Vec<(ObjectPath, ObjectMeta)>> {
-        self.list(prefix, ListOptions::new().recursive(recursive))
+        self.list(prefix, ListOptions::new().recursive(recursive).fresh(true))
             .try_filter_map(|entry| async move {
                 Ok(match entry {
                     Entry::File { path, meta } => Some((path, meta)),

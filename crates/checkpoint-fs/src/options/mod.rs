@@ -101,6 +101,11 @@ impl StorageOptions {
         Self(names.first().into_iter().filter_map(|first| Some(((*first).to_owned(), own?.clone()))).collect())
     }
 
+    /// The keywords of one protocol, to be changed.
+    pub(crate) fn kwargs_mut(&mut self, protocol: &str) -> Option<&mut Map<String, Value>> {
+        self.0.get_mut(protocol).map(|entry| &mut entry.kwargs)
+    }
+
     fn entry(&self, names: &[&str]) -> Option<&Entry> {
         names.iter().find_map(|name| self.0.get(*name))
     }

@@ -112,7 +112,7 @@ impl Search<'_> {
     /// All files below `dir` of the storage at `root`, and whether hidden ones were left out.
     async fn list_below(&self, root: &Location, dir: &ObjectPath) -> Result<(Vec<Found>, bool)> {
         let storage = self.storage(root).await?;
-        let entries = storage.list(dir, ListOptions::new().recursive(true));
+        let entries = storage.list(dir, ListOptions::new().recursive(true).fresh(true));
         let files = entries.try_filter_map(|entry| async move {
             Ok(match entry {
                 Entry::File { path, meta } => Some((path, meta)),
@@ -148,7 +148,7 @@ impl Search<'_> {
             let last = depth + 1 == levels.len();
             let mut deeper = Vec::new();
             for dir in &dirs {
-                let entries: Vec<Entry> = storage.list(dir, ListOptions::new()).try_collect().await?;
+                let entries: Vec<Entry> = storage.list(dir, ListOptions::new().fresh(true)).try_collect().await?;
                 for entry in entries.into_iter().filter(|e| level.matches(e.path().name())) {
                     match entry {
                         Entry::File { path, meta } if last => found.push((path, meta)),

@@ -49,7 +49,7 @@ pub async fn find_checkpoints(
 ) -> Result<Vec<Found>> {
     let mut seen: BTreeMap<ObjectPath, Seen> = BTreeMap::new();
     let mut loose: Vec<(ObjectPath, u64, Option<SystemTime>)> = Vec::new();
-    let mut entries = prefix.list(&ObjectPath::root(), ListOptions::new().recursive(true));
+    let mut entries = prefix.list(&ObjectPath::root(), ListOptions::new().recursive(true).fresh(true));
     while let Some(entry) = entries.try_next().await? {
         let Entry::File { path, meta } = entry else { continue };
         let text = path.as_str();

@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = &[
     case!(a_directory_is_more_than_a_prefix_of_its_name),
     case!(a_missing_directory_is_empty),
     case!(a_listing_sees_what_was_written_and_deleted_before, FRESH),
+    case!(a_listing_sees_what_another_client_did, FRESH),
     case!(listings_come_in_order, ORDERED),
 ];
 
@@ -129,6 +130,25 @@ async fn listings_come_in_order(s: &Subject) -> Result<()> {
         let next = Some(entry.path().clone());
         ensure!(last < next, "{next:?} came after {last:?}");
         last = next;
+    }
+    Ok(())
+}
+
+/// No listing is kept between calls: what another client commits shows in the next one.
+async fn a_listing_sees_what_another_client_did(s: &Subject) -> Result<()> {
+    let other = Subject::new(s.other.clone(), s.storage.clone(), s.settings.clone());
+    for recursive in [false, true] {
+        let options = ListOptions::new().recursive(recursive);
+        for round in 0..5 {
+            let name = format!("d/{recursive}-{round}");
+            let before = s.list("d", options.clone()).await?;
+            other.put(&name, "x").await?;
+            let after = s.list("d", options.clone()).await?;
+            ensure!(after.contains(&name) && after.len() == before.len() + 1, "{name} is missing: {after:?}");
+            s.other.delete(&path(&name)?, DeleteOptions::new()).await?;
+            let gone = s.list("d", options.clone()).await?;
+            ensure!(gone == before, "{name} is still there: {gone:?}");
+        }
     }
     Ok(())
 }

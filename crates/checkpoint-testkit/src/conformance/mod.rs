@@ -163,7 +163,8 @@ impl fmt::Display for Report {
 }
 
 /// Runs every case. `open` gives a storage rooted at the directory named, below a place of the caller's
-/// choice; each case has one of its own, with a random part in its name, and is cleaned up after.
+/// choice; each case has one of its own, with a random part in its name, and is cleaned up after. It is opened
+/// twice, as by two clients.
 pub async fn run_all<F, Fut>(settings: &Settings, open: F) -> Report
 where
     F: Fn(String) -> Fut,
@@ -175,12 +176,17 @@ where
         if settings.only.as_ref().is_some_and(|only| !case.name.contains(only.as_str())) {
             continue;
         }
-        let verdict = match open(format!("{run}/{}", case.name)).await {
-            Ok(storage) => {
+        let dir = format!("{run}/{}", case.name);
+        let opened = match open(dir.clone()).await {
+            Ok(storage) => open(dir).await.map(|other| (storage, other)),
+            Err(error) => Err(error),
+        };
+        let verdict = match opened {
+            Ok((storage, other)) => {
                 if report.storage.is_empty() {
                     report.storage = storage.url().trim_end_matches(case.name).trim_end_matches('/').to_owned();
                 }
-                Box::pin(run_case(case, storage, settings)).await
+                Box::pin(run_case(case, storage, other, settings)).await
             }
             Err(error) => Verdict::Failed(format!("cannot be opened: {error}")),
         };
@@ -189,11 +195,11 @@ where
     report
 }
 
-async fn run_case(case: Case, storage: StorageRef, settings: &Settings) -> Verdict {
+async fn run_case(case: Case, storage: StorageRef, other: StorageRef, settings: &Settings) -> Verdict {
     if !(case.needs.held)(storage.capabilities()) {
         return Verdict::NotApplicable(case.needs.text);
     }
-    let subject = Subject::new(storage, settings.clone());
+    let subject = Subject::new(storage, other, settings.clone());
     let verdict = match tokio::time::timeout(settings.timeout, (case.run)(&subject)).await {
         Ok(Ok(())) => Verdict::Passed,
         Ok(Err(error)) => Verdict::Failed(format!("{error:#}")),

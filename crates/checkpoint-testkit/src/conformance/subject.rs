@@ -14,12 +14,14 @@ use super::Settings;
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) storage: StorageRef,
+    /// The same place, as another client has it open.
+    pub(super) other: StorageRef,
     pub(super) settings: Settings,
 }
 
 impl Subject {
-    pub(super) fn new(storage: StorageRef, settings: Settings) -> Self {
-        Self { storage, settings }
+    pub(super) fn new(storage: StorageRef, other: StorageRef, settings: Settings) -> Self {
+        Self { storage, other, settings }
     }
 
     pub(super) fn capabilities(&self) -> &Capabilities {

@@ -130,7 +130,7 @@ impl Tree {
         let mut tree = Self { location, storage, files: Vec::new(), dirs: BTreeSet::new(), bytes: 0 };
         let mut open = vec![ObjectPath::root()];
         while let Some(dir) = open.pop() {
-            let mut entries = tree.storage.list(&dir, ListOptions::new().recursive(!by_level));
+            let mut entries = tree.storage.list(&dir, ListOptions::new().recursive(!by_level).fresh(true));
             while let Some(entry) = entries.try_next().await? {
                 match entry {
                     Entry::File { path, meta } => {

@@ -51,7 +51,7 @@ impl S3Options {
         read.config_kwargs(&mut kw);
         kw.ignored(
             &["use_listings_cache", "listings_expiry_time", "max_paths"],
-            "no listing is cached, so that a resumed job sees what was committed a moment ago",
+            "listings are kept by the registry that opens a storage, and by nobody else",
         );
         kw.ignored(
             &[
