@@ -1,6 +1,8 @@
 //! For tests: each recorded case of `fixtures/credentials`, asked of our chain and compared with what
 //! botocore answered and sent.
 
+mod syntax;
+
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
