@@ -135,7 +135,8 @@ impl HttpTransport for Channel {
                 Ok(response)
             }
             Err(failure) => {
-                record.failure = Some(failure);
+                // The first is the cause: what follows it only cleans up.
+                record.failure.get_or_insert(failure);
                 Err(opendal::Error::new(opendal::ErrorKind::Unexpected, "the transport failed"))
             }
         }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{CONTENT_LENGTH, DATE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -227,7 +229,7 @@ impl Transport {
             status: Some(status),
             again: verdict.again,
             maybe_applied: verdict.maybe_applied,
-            retry_after: retry_after(headers),
+            retry_after: retry_after(headers, self.parts.clock.now()),
         }
     }
 }
@@ -262,9 +264,16 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Only the form in seconds; a date would need the service's clock.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+/// How long the service wants to be left alone: in seconds, or until a date by its own clock, which the
+/// answer's `Date` tells (by ours where it has none).
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text: &str| SystemTime::try_from(DateTime::from_str(text.trim(), Format::HttpDate).ok()?).ok();
+    let now = headers.get(DATE).and_then(|sent| date(sent.to_str().ok()?)).unwrap_or(now);
+    Some(date(text)?.duration_since(now).unwrap_or_default())
 }
 
 /// Reads all of a body; the common single piece is not copied.
@@ -316,4 +325,35 @@ fn closed() -> Error {
 
 fn one_line(text: &str) -> String {
     text.chars().take(MESSAGE_LIMIT).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    #[test]
+    fn both_forms_of_retry_after_are_read() {
+        // 2013-05-24T00:00:00Z
+        let now = UNIX_EPOCH + Duration::from_secs(1_369_353_600);
+        let read = |pairs: &[(http::HeaderName, &'static str)]| {
+            let headers = pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            retry_after(&HeaderMap::from_iter(headers), now).map(|pause| pause.as_secs())
+        };
+        for (after, date, expected) in [
+            ("7", None, Some(7)),
+            (" 0 ", None, Some(0)),
+            ("Fri, 24 May 2013 00:00:30 GMT", None, Some(30)),
+            ("Fri, 24 May 2013 00:00:30 GMT", Some("Fri, 24 May 2013 00:00:10 GMT"), Some(20)),
+            ("Fri, 24 May 2013 00:00:30 GMT", Some("long ago"), Some(30)),
+            ("Fri, 24 May 2013 00:00:30 GMT", Some("Fri, 24 May 2013 01:00:00 GMT"), Some(0)),
+            ("soon", None, None),
+            ("-1", None, None),
+        ] {
+            let sent: Vec<_> = [(RETRY_AFTER, after)].into_iter().chain(date.map(|d| (DATE, d))).collect();
+            assert_eq!(read(&sent), expected, "{after} {date:?}");
+        }
+        assert_eq!(read(&[]), None);
+    }
 }

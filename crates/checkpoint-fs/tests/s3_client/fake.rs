@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use checkpoint_fs::{BucketStorage, Location, OpenContext, RetryPolicy, S3Config, StorageOptions};
+use checkpoint_fs::{BucketStorage, CosConfig, Location, OpenContext, Result, RetryPolicy, S3Config, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -140,9 +140,41 @@ impl Fake {
         ];
         context.environment = keys.iter().chain(variables).copied().collect();
         let config = S3Config::resolve("bkt", &context).expect("valid");
-        let config = config.with_retry(RetryPolicy::new(5, Duration::from_millis(5), Duration::from_millis(20)));
+        let config = config.with_retry(impatient());
         BucketStorage::new(change(config), &Location::parse("s3://bkt/root").expect("valid")).expect("opens")
     }
+
+    /// A storage at `cos://bkt-125/root` on this server, which takes for granted that nothing has versions.
+    pub(crate) fn cos(&self) -> BucketStorage {
+        BucketStorage::new(self.cos_config(), &cos_location()).expect("opens")
+    }
+
+    /// The same, opened as users do.
+    pub(crate) async fn open_cos(&self) -> Result<BucketStorage> {
+        BucketStorage::open(self.cos_config(), &cos_location()).await
+    }
+
+    fn cos_config(&self) -> CosConfig {
+        let mut context = OpenContext::default();
+        context.environment = [
+            ("COS_SECRET_ID", ACCESS_KEY),
+            ("COS_SECRET_KEY", SECRET_KEY),
+            ("COS_ENDPOINT", self.url.as_str()),
+            ("COS_REGION", "ap-test"),
+        ]
+        .into_iter()
+        .collect();
+        CosConfig::resolve("bkt-125", &context).expect("valid").with_retry(impatient())
+    }
+}
+
+fn cos_location() -> Location {
+    Location::parse("cos://bkt-125/root").expect("valid")
+}
+
+/// Five attempts with short pauses.
+fn impatient() -> RetryPolicy {
+    RetryPolicy::new(5, Duration::from_millis(5), Duration::from_millis(20))
 }
 
 pub(crate) const ACCESS_KEY: &str = "AKIDFORTHEFAKE";

@@ -1,6 +1,7 @@
-//! The S3 backend against a server of our own that records what it gets and breaks every rule on request.
-#![cfg(feature = "s3")]
+//! S3 and COS against a server of our own that records what it gets and breaks every rule on request.
+#![cfg(all(feature = "s3", feature = "cos"))]
 
+mod cos;
 mod fake;
 mod faults;
 mod requests;

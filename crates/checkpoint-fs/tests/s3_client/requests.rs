@@ -173,6 +173,64 @@ async fn a_lost_completion_is_settled_by_the_token() {
     }
 }
 
+/// A server that holds one object of a size, and copies it in parts.
+async fn holding(size: u64, mut part: impl FnMut(usize) -> Reply + Send + 'static) -> Fake {
+    let mut parts = 0;
+    Fake::start(move |request, n| match request.method.as_str() {
+        "HEAD" => Reply::ok("").with("Content-Length", size.to_string()).with("ETag", "\"e1\""),
+        "PUT" if request.target.contains("partNumber=") => {
+            parts += 1;
+            part(parts)
+        }
+        _ => friendly(request, n),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn large_objects_are_copied_in_parts() {
+    const GIB: u64 = 1 << 30;
+    let copied = |_| Reply::ok("<CopyPartResult><ETag>\"p\"</ETag></CopyPartResult>");
+    for (size, parts) in [(GIB - 1, 0), (GIB, 1), (6 * GIB + 5, 7)] {
+        let fake = holding(size, copied).await;
+        let outcome = fake.storage().copy(&path("a b"), &path("c"), CopyOptions::new()).await;
+        let Ok(WriteOutcome::Done(meta)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(meta.size, size);
+        let sent = fake.received();
+        let copies: Vec<_> = sent.iter().filter(|r| !r.header("x-amz-copy-source").is_empty()).collect();
+        assert_eq!((copies.len(), sent.len()), if parts == 0 { (1, 2) } else { (parts, parts + 3) });
+        let mut ranges = Vec::new();
+        for copy in copies {
+            assert_eq!(copy.header("x-amz-copy-source"), "bkt/root/a%20b");
+            assert_eq!(copy.header("x-amz-copy-source-if-match"), "\"e1\"", "the parts are all of one source");
+            ranges.extend(copy.header("x-amz-copy-source-range").strip_prefix("bytes=").map(str::to_owned));
+        }
+        ranges.sort_by_key(|range| range.split('-').next().and_then(|first| first.parse::<u64>().ok()));
+        let expected: Vec<String> =
+            (0..parts as u64).map(|n| format!("{}-{}", n * GIB, ((n + 1) * GIB).min(size) - 1)).collect();
+        assert_eq!(ranges, expected);
+        if parts > 0 {
+            let body = String::from_utf8(sent[sent.len() - 1].body.clone()).expect("text");
+            assert_eq!(body.matches("<PartNumber>").count(), parts, "{body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_copy_in_parts_that_fails_leaves_no_upload() {
+    let fake = holding(3 << 30, |n| match n {
+        2 => Reply::ok("<Error><Code>AccessDenied</Code><Message>m</Message></Error>"),
+        _ => Reply::ok("<CopyPartResult><ETag>\"p\"</ETag></CopyPartResult>"),
+    })
+    .await;
+    let error = fake.storage().copy(&path("a"), &path("c"), CopyOptions::new()).await.expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    let seen = seen(&fake);
+    assert_eq!(seen.iter().filter(|line| *line == "DELETE /bkt/root/c?uploadId=UP").count(), 1, "{seen:?}");
+    let uploads = seen.iter().filter(|line| line.starts_with("POST")).count();
+    assert_eq!(uploads, 1, "it was begun and not completed: {seen:?}");
+}
+
 fn keys_of(request: &Received) -> Vec<String> {
     let body = String::from_utf8(request.body.clone()).expect("text");
     body.split("<Key>").skip(1).map(|rest| rest.split("</Key>").next().expect("closed").to_owned()).collect()

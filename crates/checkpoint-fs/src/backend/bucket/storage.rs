@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use http::header::RANGE;
 use http::{HeaderValue, Method, StatusCode};
 use opendal::Operator;
+use opendal::options::CopyOptions as InParts;
 
 use super::address::encode_key;
 use super::config::BucketConfig;
@@ -32,13 +33,16 @@ use crate::transport::{Answer, AnswerForm, Call, Failure, SystemClock, Transport
 
 /// Keys that one delete request can name.
 pub(super) const DELETE_BATCH: usize = 1000;
+/// Larger objects are copied in parts of this size: within what each store copies in one request, and in
+/// the time that one may take.
+const COPY_PART: usize = 1 << 30;
 
 /// A prefix of a bucket of S3, of a store that speaks its protocol, or of a close relative (COS, OSS).
 ///
 /// One client with its connections and credentials, reused by every call. A `write` is a single PUT. A
 /// [`writer`](Storage::writer) that may replace goes up in parts of 8 MiB, so up to 78 GiB; one that must
 /// not replace collects its bytes in memory for a single PUT, up to 5 GiB, since not every store honours
-/// the condition on a multipart upload. Copies above 5 GiB are made in parts.
+/// the condition on a multipart upload. Copies of 1 GiB and more are made in parts.
 #[derive(Clone)]
 pub struct BucketStorage {
     pub(super) inner: Arc<Inner>,
@@ -298,7 +302,8 @@ impl Storage for BucketStorage {
         }
         let (source, target) = (self.inner.key(from, &call)?, self.inner.key(to, &call)?);
         let live = self.inner.live(&call);
-        let answered = live.operator.copy(&encode_key(&source), &encode_key(&target)).await;
+        let parts = InParts { chunk: Some(COPY_PART), ..InParts::default() };
+        let answered = Box::pin(live.operator.copy_options(&encode_key(&source), &encode_key(&target), parts)).await;
         match live.settle(answered) {
             Ok(_) => {
                 // The first answer described the source, whose bytes these are.
