@@ -1,6 +1,7 @@
-//! Where jobs live: a directory, or a bucket of a real S3 server. What is there is read by the file system's
+//! Where jobs live: a directory, a bucket of a real S3 server, or a vendor's store as a mock plays it. What is there is read by the file system's
 //! own calls, or by plain requests for names and bytes.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use checkpoint_fs::{
     DeleteOptions, ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
 };
+use checkpoint_testkit::mock::{CosMock, CosSettings, OssMock, OssSettings, TcLakeMock, TcLakeSettings};
 use checkpoint_testkit::server::S3Server;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -23,6 +25,8 @@ pub struct Place {
     /// For the files that tests keep beside their jobs: traces and what children print.
     scratch: TempDir,
     root: Root,
+    /// The mock that all this is on.
+    _mock: Option<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Place {
         let root = scratch.path().join("jobs");
         fs::create_dir(&root)?;
         let url = root.to_str().context("the temporary directory is not UTF-8")?.to_owned();
-        Ok(Self { url, variables: Vec::new(), scratch, root: Root::Directory(root) })
+        Ok(Self { url, variables: Vec::new(), scratch, root: Root::Directory(root), _mock: None })
     }
 
     /// A new bucket of the S3 server that the tests find or start.
@@ -50,11 +54,46 @@ impl Place {
     /// When there is no server; says what to install.
     pub fn bucket() -> Result<Self> {
         let server = S3Server::shared()?;
-        let url = format!("s3://{}/jobs", server.access().new_bucket()?);
-        let registry = Registry::with_environment(server.access().environment());
+        Self::store(format!("s3://{}/jobs", server.access().new_bucket()?), server.access().variables())
+    }
+
+    /// A new bucket of a COS of its own.
+    ///
+    /// # Errors
+    /// When the mock does not start, or its bucket cannot be opened.
+    pub fn cos() -> Result<Self> {
+        let mock = CosMock::start(CosSettings::default())?;
+        Ok(Self::store(format!("cos://{}/jobs", mock.new_bucket()), mock.variables())?.on(mock))
+    }
+
+    /// A new bucket of an OSS of its own.
+    ///
+    /// # Errors
+    /// As [`Place::cos`].
+    pub fn oss() -> Result<Self> {
+        let mock = OssMock::start(OssSettings::default())?;
+        Ok(Self::store(format!("oss://{}/jobs", mock.new_bucket()), mock.variables())?.on(mock))
+    }
+
+    /// A new volume of a TCLake of its own.
+    ///
+    /// # Errors
+    /// As [`Place::cos`].
+    pub fn tclake() -> Result<Self> {
+        let mock = TcLakeMock::start(TcLakeSettings::default())?;
+        mock.add_volume("cat", "db", "raw", &format!("cosn://{}/volumes/raw", mock.new_bucket()));
+        Ok(Self::store("tclake://volume/cat/db/raw/jobs".to_owned(), mock.variables())?.on(mock))
+    }
+
+    /// An object store that a URL names, reached by variables.
+    fn store(url: String, variables: Vec<(&'static str, String)>) -> Result<Self> {
+        let registry = Registry::with_environment(variables.iter().cloned().collect());
         let storage = runtime()?.block_on(registry.open_dir(&url, &StorageOptions::new()))?;
-        let variables = server.access().variables();
-        Ok(Self { url, variables, scratch: tempfile::tempdir()?, root: Root::Bucket(storage) })
+        Ok(Self { url, variables, scratch: tempfile::tempdir()?, root: Root::Bucket(storage), _mock: None })
+    }
+
+    fn on(self, mock: impl Any + Send + Sync) -> Self {
+        Self { _mock: Some(Box::new(mock)), ..self }
     }
 
     /// The URL of something in it.
