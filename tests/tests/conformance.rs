@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use checkpoint_fs::{Environment, Registry, StorageOptions};
+use checkpoint_fs::{Environment, GsConfig, GsStorage, Location, OpenContext, Registry, StorageOptions, StorageRef};
 use checkpoint_testkit::conformance::{Settings, run_all};
-use checkpoint_testkit::mock::{CosMock, CosSettings, Versioning};
+use checkpoint_testkit::mock::{CosMock, CosSettings, GcsMock, GcsSettings, Versioning};
 use checkpoint_testkit::server::{FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
@@ -96,6 +96,28 @@ async fn cos_with_versions_conforms() -> anyhow::Result<()> {
     let storage = registry.open_dir(&format!("cos://{bucket}"), &StorageOptions::new()).await?;
     anyhow::ensure!(!storage.capabilities().write_if_absent && storage.capabilities().versioning.is_some());
     conforms(&registry, &format!("cos://{bucket}"), &StorageOptions::new(), &Settings::default()).await
+}
+
+/// On a mock that is as strict as the service: tokens, checksums, and conditions of copies too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gs_on_the_strict_mock_conforms() -> anyhow::Result<()> {
+    let settings = GcsSettings::default();
+    let mut context = OpenContext::default();
+    context.options = StorageOptions::from_value(serde_json::json!({"gs": {"token": settings.token}}))?;
+    let mock = GcsMock::start(settings)?;
+    context.environment = mock.environment();
+    let bucket = mock.new_bucket();
+    let config = GsConfig::resolve(&bucket, &context)?.with_google(true);
+    let report = run_all(&Settings::default(), |dir| {
+        let (config, url) = (config.clone(), format!("gs://{bucket}/deep in/a+bucket/{dir}"));
+        async move { Ok(Arc::new(GsStorage::new(config, &Location::parse(&url)?)?) as StorageRef) }
+    })
+    .await;
+    println!("{report}");
+    report.into_result()?;
+    let (keys, _) = mock.names(&bucket);
+    anyhow::ensure!(keys.is_empty(), "left behind: {keys:?}");
+    Ok(())
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

@@ -9,6 +9,7 @@
 //! - [`CosMock`]: Tencent COS, by its S3 interface and its own.
 //! - [`OssMock`]: Alibaba OSS.
 //! - [`TcLakeMock`]: TCLake's catalog with the COS that its volumes lie on.
+//! - [`GcsMock`]: Google Cloud Storage, by its own address.
 //! - [`Controls`]: what tests change and see in each of them.
 
 mod answer;
@@ -17,6 +18,7 @@ mod controls;
 mod cos;
 mod digest;
 mod face;
+mod gcs;
 mod http1;
 mod keys;
 mod listing;
@@ -34,6 +36,7 @@ mod xml;
 
 pub use self::controls::{Controls, Received};
 pub use self::cos::{CosMock, CosSettings};
+pub use self::gcs::{GcsMock, GcsSettings};
 pub use self::oss::{OssMock, OssSettings};
 pub use self::store::Versioning;
 pub use self::tclake::{TcLakeMock, TcLakeSettings};
