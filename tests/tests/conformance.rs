@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use checkpoint_fs::{Environment, GsConfig, GsStorage, Location, OpenContext, Registry, StorageOptions, StorageRef};
 use checkpoint_testkit::conformance::{Settings, run_all};
-use checkpoint_testkit::mock::{CosMock, CosSettings, GcsMock, GcsSettings, Versioning};
+use checkpoint_testkit::mock::{CosMock, CosSettings, GcsMock, GcsSettings, TcLakeMock, TcLakeSettings, Versioning};
 use checkpoint_testkit::server::{FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
@@ -117,6 +117,20 @@ async fn gs_on_the_strict_mock_conforms() -> anyhow::Result<()> {
     report.into_result()?;
     let (keys, _) = mock.names(&bucket);
     anyhow::ensure!(keys.is_empty(), "left behind: {keys:?}");
+    Ok(())
+}
+
+/// Through a volume, whose credentials are refused everywhere but below its prefix.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tclake_conforms() -> anyhow::Result<()> {
+    let mock = TcLakeMock::start(TcLakeSettings::default())?;
+    let bucket = mock.new_bucket();
+    mock.add_volume("sales", "raw data", "in+out", &format!("cosn://{bucket}/lake/in+out #1/"));
+    let registry = Registry::with_environment(mock.environment());
+    let base = "tclake://volume/sales/raw data/in+out/deep in/a+volume";
+    conforms(&registry, base, &StorageOptions::new(), &Settings::default()).await?;
+    let outside = mock.requests().into_iter().find(|r| r.code == "AccessDenied" && r.query != "versioning=");
+    anyhow::ensure!(outside.is_none(), "a request left the volume: {outside:?}");
     Ok(())
 }
 
