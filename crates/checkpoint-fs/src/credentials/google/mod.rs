@@ -9,6 +9,9 @@ mod metadata;
 mod service_account;
 mod token;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
