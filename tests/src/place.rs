@@ -13,7 +13,7 @@ use checkpoint_fs::{
     DeleteOptions, ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
 };
 use checkpoint_testkit::mock::{CosMock, CosSettings, OssMock, OssSettings, TcLakeMock, TcLakeSettings};
-use checkpoint_testkit::server::S3Server;
+use checkpoint_testkit::server::{FakeGcsServer, S3Server};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -55,6 +55,15 @@ impl Place {
     pub fn bucket() -> Result<Self> {
         let server = S3Server::shared()?;
         Self::store(format!("s3://{}/jobs", server.access().new_bucket()?), server.access().variables())
+    }
+
+    /// A new bucket of fake-gcs-server.
+    ///
+    /// # Errors
+    /// When it is not installed; says how to install it.
+    pub fn gs() -> Result<Self> {
+        let server = FakeGcsServer::shared()?;
+        Self::store(format!("gs://{}/jobs", server.new_bucket()?), server.variables())
     }
 
     /// A new bucket of a COS of its own.

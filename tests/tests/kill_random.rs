@@ -27,3 +27,8 @@ fn kill_on_object_store_at_random_moments() -> anyhow::Result<()> {
 fn kill_on_cos_at_random_moments() -> anyhow::Result<()> {
     siege("the mock of COS", &Place::cos()?)
 }
+
+#[test]
+fn kill_gs_at_random_moments() -> anyhow::Result<()> {
+    siege("fake-gcs-server", &Place::gs()?)
+}
