@@ -15,3 +15,4 @@ mod row_hash;
 mod signals;
 mod states;
 mod stores;
+mod versions;

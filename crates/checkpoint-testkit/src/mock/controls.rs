@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::answer::Answer;
 use super::clock::MockClock;
-use super::keys::{Identity, KeyRing};
+use super::keys::{Identity, KeyRing, Scope};
 use super::objects::Objects;
 use super::request::Arrived;
 use super::store::Versioning;
@@ -133,6 +133,13 @@ impl Controls {
         let (secret, token) = (secret.to_owned(), Some(token.to_owned()));
         let expires_at = Some(self.clock.seconds() + seconds);
         self.keys.add(id, Identity { secret, token, expires_at, scope: None });
+    }
+
+    /// Adds a permanent key for the keys of a bucket below a prefix, which ends with a slash. It may touch
+    /// nothing else, and ask nothing about the bucket.
+    pub fn add_confined_key(&self, id: &str, secret: &str, bucket: &str, prefix: &str) {
+        let scope = Some(Scope { bucket: bucket.to_owned(), prefix: prefix.to_owned() });
+        self.keys.add(id, Identity { secret: secret.to_owned(), token: None, expires_at: None, scope });
     }
 
     /// Lets all temporary keys end now.

@@ -20,7 +20,7 @@ pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ckpt-as-shipped"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["AWS_", "FSSPEC_", "CKPT_", "COS_", "TENCENTCLOUD_"].iter().any(|prefix| text.starts_with(prefix)) {
+        if ["AWS_", "FSSPEC_", "CKPT_", "COS_", "OSS_", "TENCENTCLOUD_"].iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
