@@ -1,5 +1,6 @@
 //! What a URL resolves to before anything is sent: for `ckpt fs resolve`, and for whoever asks why.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -13,13 +14,13 @@ pub struct Setting<T> {
     /// The value.
     pub value: T,
     /// Where it came from, in words.
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
 }
 
 impl<T> Setting<T> {
     /// A value with its source.
-    pub fn new(value: T, source: &'static str) -> Self {
-        Self { value, source }
+    pub fn new(value: T, source: impl Into<Cow<'static, str>>) -> Self {
+        Self { value, source: source.into() }
     }
 }
 

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// What may stand bare in a query; all else is encoded, as signatures want it.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// What may stand bare in a path.
-const PATH: &AsciiSet = &QUERY.remove(b'/');
+pub(crate) const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// A key as it stands in the path of a request.
 pub(crate) fn encode_key(key: &str) -> String {

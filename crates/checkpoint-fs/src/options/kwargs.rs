@@ -134,6 +134,18 @@ impl<'a> KwArgs<'a> {
         }
     }
 
+    /// Whether an object is given, whose keys the caller reads by itself.
+    pub(crate) fn object(&mut self, key: &'static str) -> bool {
+        match self.raw(key) {
+            Some(Value::Object(_)) => true,
+            Some(_) => {
+                self.wrong(key, "an object");
+                false
+            }
+            None => false,
+        }
+    }
+
     /// A nested object, read by the closure with its own known keys.
     pub fn nested<R>(&mut self, key: &'static str, read: impl FnOnce(&mut KwArgs<'a>) -> R) -> R {
         let map = match self.raw(key) {

@@ -182,11 +182,14 @@ impl Transport {
 
     /// Adds the user agent and the signature.
     async fn prepare(&self, request: &Request, credentials: &Credentials) -> Result<reqwest::Request> {
+        let unfit = "the request's URL cannot be sent";
+        // The client sends a host in lower case and leaves out a port that is the scheme's own: sign the same.
+        let url = reqwest::Url::parse(&request.url).map_err(|e| Error::invalid_config(unfit).with_source(e))?;
         let mut outgoing = http::Request::builder()
             .method(request.method.clone())
-            .uri(&request.url)
+            .uri(url.as_str())
             .body(request.body.clone())
-            .map_err(|e| Error::invalid_config("the request's URL cannot be sent").with_source(e))?;
+            .map_err(|e| Error::invalid_config(unfit).with_source(e))?;
         *outgoing.headers_mut() = request.headers.clone();
         let agent = HeaderValue::from_static(concat!("checkpoint-fs/", env!("CARGO_PKG_VERSION")));
         outgoing.headers_mut().insert(USER_AGENT, agent);

@@ -21,6 +21,8 @@ pub struct BucketConfig {
     pub(crate) credentials: Arc<dyn CredentialProvider>,
     /// Headers of every request.
     pub(crate) headers: HeaderMap,
+    /// Further headers of requests that make an object: put, copy, and the start of a multipart upload.
+    pub(crate) write_headers: HeaderMap,
     /// The time that one attempt may take, besides the transfer of its bytes.
     pub(crate) read_timeout: Duration,
     /// Requests in flight at once.

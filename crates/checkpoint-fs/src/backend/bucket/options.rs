@@ -1,13 +1,21 @@
 //! The options of a protocol of s3fs, under the names that its users know, typed and read once.
 
+mod client;
+mod config;
+mod extra;
+
 use std::time::Duration;
+
+pub(crate) use self::config::{CHECKSUM_MODES, RETRY_MODES};
+use http::HeaderMap;
 
 use super::address::Addressing;
 use crate::error::Result;
-use crate::options::{KwArgs, StorageOptions};
+use crate::options::{Environment, KwArgs, StorageOptions};
+use crate::resolution::Setting;
 
-/// A value with the option that gave it.
-pub(crate) type Given<T> = Option<(T, &'static str)>;
+/// A value, where one was given.
+pub(crate) type Given<T> = Option<Setting<T>>;
 
 /// The options as written, before environment and defaults.
 #[derive(Debug, Default)]
@@ -15,18 +23,56 @@ pub(crate) struct S3Options {
     pub(crate) key: Option<String>,
     pub(crate) secret: Option<String>,
     pub(crate) token: Option<String>,
-    pub(crate) anonymous: bool,
+    /// Where `key` comes from.
+    pub(crate) key_source: Option<String>,
+    pub(crate) profile: Option<String>,
+    pub(crate) anonymous: Given<bool>,
     pub(crate) endpoint: Given<String>,
     pub(crate) region: Given<String>,
-    pub(crate) addressing: Option<Addressing>,
-    pub(crate) tls: Option<bool>,
-    pub(crate) verify: Option<String>,
-    pub(crate) sign_payload: bool,
+    /// `None` inside for `auto`, which other places cannot change.
+    pub(crate) addressing: Given<Option<Addressing>>,
+    pub(crate) tls: Given<bool>,
+    /// `true`, `false`, or a file of certificates.
+    pub(crate) verify: Given<String>,
+    pub(crate) sign_payload: Option<bool>,
     pub(crate) requester_pays: bool,
+    /// Headers of every request.
+    pub(crate) headers: HeaderMap,
+    /// Headers of requests that make an object.
+    pub(crate) write_headers: HeaderMap,
+    pub(crate) accelerate: Given<bool>,
+    pub(crate) dual_stack: Given<bool>,
+    /// Like `dual_stack`, but below what the profile says of S3 alone.
+    pub(crate) dual_stack_of_all: Given<bool>,
+    pub(crate) fips: Given<bool>,
+    pub(crate) us_east_1_regional: Given<String>,
+    pub(crate) defaults_mode: Given<String>,
+    pub(crate) ignore_configured_endpoints: Option<bool>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) read_timeout: Option<Duration>,
     pub(crate) attempts: Option<u32>,
     pub(crate) concurrency: Option<usize>,
+    /// Proxies by the scheme of requests, instead of those of the environment.
+    pub(crate) proxies: Option<Vec<(String, String)>>,
+}
+
+/// The options while they are read: the values, and how sources are called.
+struct Reader<'o> {
+    protocols: &'o [&'static str],
+    options: &'o StorageOptions,
+    read: S3Options,
+    /// What is said in two places, differently.
+    twice: Vec<&'static str>,
+}
+
+impl Reader<'_> {
+    fn source(&self, option: &str) -> String {
+        self.options.source(self.protocols, option)
+    }
+
+    fn given<T>(&self, value: Option<T>, option: &str) -> Given<T> {
+        value.map(|value| Setting::new(value, self.source(option)))
+    }
 }
 
 impl S3Options {
@@ -37,166 +83,101 @@ impl S3Options {
     pub(crate) fn read(protocols: &[&'static str], options: &StorageOptions) -> Result<Self> {
         let name = protocols.first().copied().unwrap_or_default();
         let mut kw = KwArgs::new(name, options.get(protocols));
-        let mut read = Self {
-            key: kw.text("key"),
-            secret: kw.text("secret"),
-            token: kw.text("token"),
-            anonymous: kw.flag("anon").unwrap_or(false),
-            endpoint: kw.text("endpoint_url").map(|url| (url, "options: endpoint_url")),
-            tls: kw.flag("use_ssl"),
-            requester_pays: kw.flag("requester_pays").unwrap_or(false),
-            ..Self::default()
-        };
-        read.client_kwargs(&mut kw);
-        read.config_kwargs(&mut kw);
-        kw.ignored(
-            &["use_listings_cache", "listings_expiry_time", "max_paths"],
-            "listings are kept by the registry that opens a storage, and by nobody else",
-        );
-        kw.ignored(
-            &[
-                "default_block_size",
-                "default_fill_cache",
-                "default_cache_type",
-                "max_concurrency",
-                "fixed_upload_size",
-                "skip_instance_cache",
-                "cache_regions",
-                "asynchronous",
-            ],
-            "it tunes Python's file objects and changes no request here",
-        );
-        kw.finish()?;
-        Ok(read)
-    }
-
-    fn client_kwargs(&mut self, kw: &mut KwArgs<'_>) {
-        let mut twice: Vec<&'static str> = Vec::new();
-        kw.nested("client_kwargs", |client| {
-            let mut merge = |slot: &mut Option<String>, key: &'static str| {
-                if let Some(text) = client.text(key) {
-                    if slot.as_ref().is_some_and(|given| *given != text) {
-                        twice.push(key);
-                    }
-                    *slot = Some(text);
-                }
-            };
-            merge(&mut self.key, "aws_access_key_id");
-            merge(&mut self.secret, "aws_secret_access_key");
-            merge(&mut self.token, "aws_session_token");
-            if let Some(url) = client.text("endpoint_url") {
-                if self.endpoint.as_ref().is_some_and(|(given, _)| *given != url) {
-                    twice.push("endpoint_url");
-                }
-                self.endpoint = Some((url, "options: client_kwargs.endpoint_url"));
-            }
-            self.region = client.text("region_name").map(|r| (r, "options: client_kwargs.region_name"));
-            self.verify = client.text("verify");
-            if let Some(tls) = client.flag("use_ssl") {
-                if self.tls.is_some_and(|given| given != tls) {
-                    twice.push("use_ssl");
-                }
-                self.tls = Some(tls);
-            }
-        });
-        for key in twice {
+        let mut reader = Reader { protocols, options, read: Self::default(), twice: Vec::new() };
+        reader.keys(&mut kw);
+        reader.read.profile = kw.text("profile");
+        reader.read.anonymous = reader.given(kw.flag("anon"), "anon");
+        reader.read.endpoint = reader.given(kw.text("endpoint_url"), "endpoint_url");
+        reader.read.tls = reader.given(kw.flag("use_ssl"), "use_ssl");
+        reader.read.requester_pays = kw.flag("requester_pays").unwrap_or(false);
+        reader.client_kwargs(&mut kw);
+        reader.config_kwargs(&mut kw);
+        reader.additional_kwargs(&mut kw);
+        without_effect(&mut kw);
+        for key in &reader.twice {
             kw.problem(format!("client_kwargs.{key} says something else than the option of the same meaning outside"));
         }
+        kw.finish()?;
+        Ok(reader.read)
     }
 
-    fn config_kwargs(&mut self, kw: &mut KwArgs<'_>) {
-        kw.nested("config_kwargs", |config| {
-            config.nested("s3", |s3| {
-                self.addressing = match s3.text("addressing_style").as_deref() {
-                    None | Some("auto") => None,
-                    Some("path") => Some(Addressing::Path),
-                    Some("virtual") => Some(Addressing::Virtual),
-                    Some(_) => {
-                        s3.problem("config_kwargs.s3.addressing_style must be path, virtual or auto");
-                        None
-                    }
-                };
-                self.sign_payload = s3.flag("payload_signing_enabled").unwrap_or(false);
-            });
-            if self.region.is_none() {
-                self.region = config.text("region_name").map(|r| (r, "options: config_kwargs.region_name"));
-            } else {
-                config.text("region_name");
-            }
-            self.connect_timeout = config.seconds("connect_timeout");
-            self.read_timeout = config.seconds("read_timeout");
-            self.concurrency = config.count("max_pool_connections", 1).and_then(|n| usize::try_from(n).ok());
-            self.attempts = config.nested("retries", |retries| {
-                retries.ignored(&["mode"], "there is one way of retrying");
-                let total = retries.count("total_max_attempts", 1);
-                // `max_attempts` counts what comes after the first attempt.
-                let more = retries.count("max_attempts", 0).map(|n| n.saturating_add(1));
-                total.or(more).map(|n| u32::try_from(n).unwrap_or(u32::MAX))
-            });
-            match config.text("signature_version").as_deref() {
-                None | Some("s3v4" | "v4") => {}
-                Some(_) => {
-                    config.problem("config_kwargs.signature_version must be s3v4; older ones are not signed here")
-                }
-            }
-            config.ignored(
-                &["request_checksum_calculation", "response_checksum_validation"],
-                "no checksum header that a compatible store could refuse is ever sent",
-            );
-            config.ignored(&["tcp_keepalive", "user_agent_extra"], "it changes nothing here");
-        });
+    /// Whether requests go out unsigned.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.anonymous.as_ref().is_some_and(|anonymous| anonymous.value)
     }
+
+    /// Whether an endpoint that is not configured is called over TLS.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.as_ref().is_none_or(|tls| tls.value)
+    }
+
+    /// The environment that the client looks for proxies in. Explicit ones take the place of all others, and
+    /// hosts that are reached directly are not asked for.
+    pub(crate) fn with_proxies(&self, environment: &Environment) -> Environment {
+        let Some(proxies) = &self.proxies else { return environment.clone() };
+        let others = environment.iter().filter(|(name, _)| {
+            let name = name.to_ascii_lowercase();
+            !PROXY_VARIABLES.contains(&name.as_str())
+        });
+        let own = proxies.iter().map(|(scheme, url)| (format!("{scheme}_proxy"), url.clone()));
+        others.map(|(name, value)| (name.to_owned(), value.to_owned())).chain(own).collect()
+    }
+}
+
+/// The variables of proxies, in lower case.
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+
+impl Reader<'_> {
+    /// `key` and `secret`, for which `username` and `password` are other names.
+    fn keys(&mut self, kw: &mut KwArgs<'_>) {
+        self.read.key = kw.text("key");
+        self.read.secret = kw.text("secret");
+        self.read.token = kw.text("token");
+        self.read.key_source = self.read.key.as_ref().map(|_| self.source("key"));
+        let other = |kw: &mut KwArgs<'_>, slot: &mut Option<String>, name: &'static str, other: &'static str| {
+            let Some(text) = kw.text(other).filter(|text| !text.is_empty()) else { return false };
+            if slot.as_ref().is_some_and(|given| !given.is_empty()) {
+                kw.problem(format!("{name} and {other} mean the same: give one of them"));
+            }
+            *slot = Some(text);
+            true
+        };
+        if other(kw, &mut self.read.key, "key", "username") {
+            self.read.key_source = Some(self.source("username"));
+        }
+        other(kw, &mut self.read.secret, "secret", "password");
+    }
+}
+
+/// Options of s3fs and fsspec that change no request here, and those that would and cannot.
+fn without_effect(kw: &mut KwArgs<'_>) {
+    kw.ignored(
+        &["use_listings_cache", "listings_expiry_time", "max_paths"],
+        "listings are kept by the registry that opens a storage, and by nobody else",
+    );
+    kw.ignored(
+        &[
+            "default_block_size",
+            "default_fill_cache",
+            "default_cache_type",
+            "fixed_upload_size",
+            "local_expiry_check",
+            "skip_instance_cache",
+            "cache_regions",
+            "asynchronous",
+            "loop",
+        ],
+        "it tunes Python's file objects and changes no request here",
+    );
+    if kw.count("max_concurrency", 1).is_some() {
+        tracing::debug!("max_concurrency is of Python's file objects; config_kwargs.max_pool_connections is the limit");
+    }
+    kw.ignored(&["version_aware"], "the newest version of an object is read, always");
+    kw.refused(
+        &["session", "session_vars", "event_hooks", "include_builtin_handlers", "loader"],
+        "it is a Python object; give the settings that it holds",
+    );
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ErrorKind;
-
-    fn read(options: serde_json::Value) -> Result<S3Options> {
-        let options = StorageOptions::from_value(serde_json::json!({"s3a": options})).expect("the right shape");
-        S3Options::read(&["s3", "s3a"], &options)
-    }
-
-    #[test]
-    fn s3fs_names_are_understood() {
-        let options = read(serde_json::json!({
-            "key": "AK", "secret": 12345, "token": "T", "anon": false, "use_listings_cache": true,
-            "client_kwargs": {"endpoint_url": "http://minio:9000", "region_name": "eu-west-1", "verify": false},
-            "config_kwargs": {
-                "s3": {"addressing_style": "virtual"}, "connect_timeout": 2, "read_timeout": 7.5,
-                "max_pool_connections": 10, "retries": {"max_attempts": 2, "mode": "adaptive"},
-                "signature_version": "s3v4", "request_checksum_calculation": "when_required",
-            },
-        }))
-        .expect("valid");
-        assert_eq!(options.secret.as_deref(), Some("12345"));
-        assert_eq!(options.endpoint, Some(("http://minio:9000".to_owned(), "options: client_kwargs.endpoint_url")));
-        assert_eq!(options.region, Some(("eu-west-1".to_owned(), "options: client_kwargs.region_name")));
-        assert_eq!(options.addressing, Some(Addressing::Virtual));
-        assert_eq!(options.verify.as_deref(), Some("false"));
-        assert_eq!(options.read_timeout, Some(Duration::from_millis(7_500)));
-        assert_eq!((options.concurrency, options.attempts), (Some(10), Some(3)));
-    }
-
-    #[test]
-    fn contradictions_and_unknown_words_are_refused() {
-        for (options, expected) in [
-            (serde_json::json!({"endpoint": "http://x"}), "endpoint_url"),
-            (serde_json::json!({"config_kwargs": {"s3": {"addressing_style": "bogus"}}}), "addressing_style must be"),
-            (serde_json::json!({"config_kwargs": {"signature_version": "s3"}}), "signature_version must be"),
-            (
-                serde_json::json!({"endpoint_url": "http://a", "client_kwargs": {"endpoint_url": "http://b"}}),
-                "client_kwargs.endpoint_url says something else",
-            ),
-            (serde_json::json!({"key": "A", "client_kwargs": {"aws_access_key_id": "B"}}), "aws_access_key_id says"),
-            (serde_json::json!({"use_ssl": true, "client_kwargs": {"use_ssl": false}}), "use_ssl says"),
-        ] {
-            let error = read(options).expect_err(expected);
-            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-        read(serde_json::json!({"key": "A", "secret": "S", "client_kwargs": {"aws_access_key_id": "A"}}))
-            .expect("the same twice is no contradiction");
-    }
-}
+mod tests;

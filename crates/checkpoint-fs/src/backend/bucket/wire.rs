@@ -31,6 +31,7 @@ pub(crate) struct Wire {
     address: BucketAddress,
     built: String,
     headers: HeaderMap,
+    write_headers: HeaderMap,
     header_prefix: &'static str,
     if_absent: IfAbsent,
 }
@@ -41,6 +42,7 @@ impl Wire {
             address: config.address.clone(),
             built: format!("{PLACEHOLDER}/{}/", config.bucket),
             headers: config.headers.clone(),
+            write_headers: config.write_headers.clone(),
             header_prefix: config.vendor.header_prefix,
             if_absent: config.vendor.if_absent.clone(),
         }
@@ -103,7 +105,11 @@ impl Translate for Wire {
             let source = HeaderValue::from_str(&source).map_err(|_| strange("a copy source that is no header"))?;
             parts.headers.insert(COPY_SOURCE, source);
         }
-        let headers = self.headers(parts.headers)?;
+        let mut headers = self.headers(parts.headers)?;
+        let has = |name: &str| query.iter().any(|pair| pair.split('=').next() == Some(name));
+        if (parts.method == Method::PUT && !has("partNumber")) || (parts.method == Method::POST && has("uploads")) {
+            headers.extend(self.write_headers.clone());
+        }
         let answer = if parts.method == Method::POST || is_copy { AnswerForm::Document } else { AnswerForm::Bytes };
         Ok(Request { method: parts.method, url, headers, body, answer })
     }
@@ -136,6 +142,7 @@ mod tests {
             address: BucketAddress::new(&endpoint, Addressing::Path, "bkt"),
             built: format!("{PLACEHOLDER}/bkt/"),
             headers: HeaderMap::from_iter([(HeaderName::from_static("x-more"), HeaderValue::from_static("1"))]),
+            write_headers: HeaderMap::new(),
             header_prefix: BUILT_PREFIX,
             if_absent: IfAbsent::IfNoneMatch,
         }
@@ -199,6 +206,26 @@ mod tests {
             for (name, value) in expected {
                 assert_eq!(headers[name], value, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn headers_of_writes_are_sent_where_an_object_is_made() {
+        let write_headers = [(HeaderName::from_static("x-write"), HeaderValue::from_static("1"))];
+        let wire = Wire { write_headers: HeaderMap::from_iter(write_headers), ..wire() };
+        for (method, query, expected) in [
+            (Method::PUT, "", true),
+            (Method::POST, "?uploads", true),
+            (Method::POST, "?uploads=", true),
+            (Method::PUT, "?partNumber=1&uploadId=a", false),
+            (Method::POST, "?uploadId=a", false),
+            (Method::HEAD, "", false),
+            (Method::DELETE, "", false),
+        ] {
+            let url = format!("{PLACEHOLDER}/bkt/k{query}");
+            let request = http::Request::builder().method(&method).uri(url).body(Bytes::new()).expect("valid");
+            let sent = wire.translate(request).expect("valid");
+            assert_eq!(sent.headers.contains_key("x-write"), expected, "{method} {query}");
         }
     }
 }

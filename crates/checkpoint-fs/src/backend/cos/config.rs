@@ -41,6 +41,8 @@ pub struct CosConfig {
     anonymous: bool,
     requester_pays: bool,
     sign_payload: bool,
+    headers: HeaderMap,
+    write_headers: HeaderMap,
     read_timeout: Duration,
     concurrency: usize,
     retry: RetryPolicy,
@@ -60,7 +62,7 @@ impl CosConfig {
         let endpoint = given.endpoint_or_default()?;
         let region = given.region_of(&endpoint.value)?;
         let Given { options, environment, credentials, .. } = given;
-        let (address, addressing) = endpoint.value.address(bucket, options.addressing)?;
+        let (address, addressing) = endpoint.value.address(bucket, style(&options))?;
         let concurrency = options.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
         let retry = RetryPolicy::default();
         Ok(Self {
@@ -69,9 +71,11 @@ impl CosConfig {
             addressing,
             address,
             credentials,
-            anonymous: options.anonymous,
+            anonymous: options.is_anonymous(),
             requester_pays: options.requester_pays,
-            sign_payload: options.sign_payload,
+            sign_payload: options.sign_payload.unwrap_or(false),
+            headers: options.headers.clone(),
+            write_headers: options.write_headers.clone(),
             read_timeout: options.read_timeout.unwrap_or(DEFAULT_READ_TIMEOUT),
             concurrency,
             retry: options.attempts.map_or(retry, |n| retry.with_attempts(n)),
@@ -79,11 +83,11 @@ impl CosConfig {
                 connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
                 idle_connections: concurrency,
                 // Where nothing is encrypted, a bundle that is not there is no reason to fail.
-                tls: match options.verify.as_deref().filter(|_| endpoint.value.is_encrypted()) {
-                    Some(verify) => TlsRoots::of_verify(verify),
+                tls: match options.verify.as_ref().filter(|_| endpoint.value.is_encrypted()) {
+                    Some(verify) => TlsRoots::of_verify(&verify.value),
                     None => TlsRoots::System,
                 },
-                environment: environment.clone(),
+                environment: options.with_proxies(environment),
             },
             endpoint: Setting::new(endpoint.value.url(), endpoint.source),
         })
@@ -116,6 +120,8 @@ impl CosConfig {
             anonymous: false,
             requester_pays: false,
             sign_payload: false,
+            headers: HeaderMap::new(),
+            write_headers: HeaderMap::new(),
             read_timeout: DEFAULT_READ_TIMEOUT,
             concurrency: DEFAULT_CONCURRENCY,
             retry: RetryPolicy::default(),
@@ -135,9 +141,9 @@ impl CosConfig {
     pub(crate) fn check(context: &OpenContext) -> Result<()> {
         let given = Given::read(context)?;
         match given.endpoint {
-            Some(endpoint) if given.options.addressing == Some(Addressing::Path) => {
+            Some(endpoint) if style(&given.options) == Some(Addressing::Path) => {
                 let bucket = endpoint.value.held_bucket().unwrap_or("bucket-1");
-                endpoint.value.address(bucket, given.options.addressing).map(|_| ())
+                endpoint.value.address(bucket, style(&given.options)).map(|_| ())
             }
             _ => Ok(()),
         }
@@ -193,9 +199,9 @@ impl CosConfig {
         let directory = location.split_last().map_or_else(ObjectPath::root, |(parent, _)| parent.path().clone());
         let prefix = if directory.is_root() { String::new() } else { format!("{directory}/") };
         let sources = [
-            ("endpoint", self.endpoint.source),
-            ("region", self.region.source),
-            ("addressing", self.addressing.source),
+            ("endpoint", &*self.endpoint.source),
+            ("region", &*self.region.source),
+            ("addressing", &*self.addressing.source),
             ("credentials", known.as_ref().and_then(|c| c.source()).unwrap_or(self.credentials.name())),
         ];
         Ok(Resolution {
@@ -217,12 +223,17 @@ impl CosConfig {
 
 impl From<CosConfig> for BucketConfig {
     fn from(config: CosConfig) -> Self {
+        let mut headers = config.headers;
+        if config.requester_pays {
+            headers.extend(vendor::requester_pays());
+        }
         Self {
             vendor: vendor::cos(config.region.value, config.sign_payload),
             bucket: config.bucket,
             address: config.address,
             credentials: config.credentials,
-            headers: if config.requester_pays { vendor::requester_pays() } else { HeaderMap::new() },
+            headers,
+            write_headers: config.write_headers,
             read_timeout: config.read_timeout,
             concurrency: config.concurrency,
             retry: config.retry,
@@ -244,19 +255,20 @@ impl<'c> Given<'c> {
     fn read(context: &'c OpenContext) -> Result<Self> {
         let mut options = S3Options::read(&PROTOCOLS, &context.options)?;
         let environment = &context.environment;
-        let tls = options.tls.unwrap_or(true);
-        let variable = |name, source| environment.get(name).map(|text| (text.to_owned(), source));
+        refuse_aws(&options)?;
+        let tls = options.uses_tls();
+        let variable =
+            |name, source: &'static str| environment.get(name).map(|text| Setting::new(text.to_owned(), source));
         let endpoint = options
             .endpoint
             .take()
             .or_else(|| variable(ENDPOINT_VARIABLE, "environment: COS_ENDPOINT"))
-            .map(|(text, source)| Ok::<_, Error>(Setting::new(CosEndpoint::parse(&text, tls, source)?, source)))
+            .map(|url| {
+                let value = CosEndpoint::parse(&url.value, tls, &url.source)?;
+                Ok::<_, Error>(Setting { value, source: url.source })
+            })
             .transpose()?;
-        let region = options
-            .region
-            .take()
-            .or_else(|| variable(REGION_VARIABLE, "environment: COS_REGION"))
-            .map(|(text, source)| Setting::new(text, source));
+        let region = options.region.take().or_else(|| variable(REGION_VARIABLE, "environment: COS_REGION"));
         if let Some(region) = &region {
             check_region(region)?;
         }
@@ -268,7 +280,7 @@ impl<'c> Given<'c> {
         match (&self.endpoint, &self.region) {
             (Some(endpoint), _) => Ok(endpoint.clone()),
             (None, Some(region)) => {
-                let endpoint = CosEndpoint::of_region(&region.value, self.options.tls.unwrap_or(true));
+                let endpoint = CosEndpoint::of_region(&region.value, self.options.uses_tls());
                 Ok(Setting::new(endpoint, "default of the region"))
             }
             (None, None) => Err(no_region("neither region nor endpoint is given")),
@@ -282,6 +294,30 @@ impl<'c> Given<'c> {
             (None, Some(named)) => Ok(Setting::new(named.to_owned(), "the endpoint")),
             (None, None) if !endpoint.is_own() => Ok(Setting::new(ANY_REGION.to_owned(), "default")),
             (None, None) => Err(no_region("the region is not given, and the endpoint does not name it")),
+        }
+    }
+}
+
+/// The addressing style that is asked for.
+fn style(options: &S3Options) -> Option<Addressing> {
+    options.addressing.as_ref().and_then(|style| style.value)
+}
+
+/// Refuses what only AWS has.
+fn refuse_aws(options: &S3Options) -> Result<()> {
+    let on = |given: &Option<Setting<bool>>| given.as_ref().is_some_and(|given| given.value);
+    let given = [
+        ("profile", options.profile.is_some()),
+        ("config_kwargs.s3.use_accelerate_endpoint", on(&options.accelerate)),
+        ("config_kwargs.s3.use_dualstack_endpoint", on(&options.dual_stack)),
+        ("config_kwargs.use_dualstack_endpoint", on(&options.dual_stack_of_all)),
+        ("config_kwargs.use_fips_endpoint", on(&options.fips)),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(Error::invalid_config(format!("the option is of AWS alone, and COS has none: option={name}"))
+                .with_hint("give key and secret, and choose COS's endpoint by endpoint_url"))
         }
     }
 }
@@ -303,7 +339,7 @@ fn check_region(region: &Setting<String>) -> Result<()> {
 }
 
 fn provider(options: &mut S3Options, environment: &Environment) -> Result<Arc<dyn CredentialProvider>> {
-    if options.anonymous {
+    if options.is_anonymous() {
         return Ok(Arc::new(AnonymousCredentials));
     }
     let fixed = StaticCredentials::from_parts(options.key.take(), options.secret.take(), options.token.take())?;

@@ -38,10 +38,11 @@ impl CosEndpoint {
             Ok(endpoint) => endpoint,
             Err(error) if text.contains("://") => return Err(error),
             Err(error) => match Endpoint::parse(&format!("{scheme}://{text}"), source) {
-                Ok(endpoint) if is_own(&endpoint.host) => endpoint,
+                Ok(endpoint) if is_own(&endpoint.plain_host()) => endpoint,
                 _ => return Err(error),
             },
         };
+        let endpoint = endpoint.with_host(endpoint.plain_host());
         let own = OwnHost::parse(&endpoint.host);
         if own.is_some() && !endpoint.prefix.is_empty() {
             return Err(Error::invalid_config(format!("the endpoint of COS holds a path: source={source}")).with_hint(
@@ -60,7 +61,7 @@ impl CosEndpoint {
 
     /// The endpoint at another host name.
     fn at_host(&self, host: String) -> Endpoint {
-        Endpoint { host, ..self.endpoint.clone() }
+        self.endpoint.with_host(host)
     }
 
     /// The region that the endpoint names.

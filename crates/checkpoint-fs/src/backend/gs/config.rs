@@ -53,7 +53,8 @@ impl GsConfig {
         let environment = &context.environment;
         check_bucket(bucket)?;
         let (endpoint, endpoint_source) = endpoint(options.endpoint, environment)?;
-        let is_google = endpoint.host.ends_with(".googleapis.com") || endpoint_source.ends_with(UNIVERSE_VARIABLE);
+        let is_google =
+            endpoint.plain_host().ends_with(".googleapis.com") || endpoint_source.ends_with(UNIVERSE_VARIABLE);
         let (payer, payer_source) = payer(options.payer, options.project, environment)?;
         let client = ClientSettings {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,

@@ -1,36 +1,30 @@
-//! Resolution: options, environment and defaults, brought together in one place for one bucket.
+//! Resolution: options, environment, the AWS files and defaults, brought together for one bucket.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::endpoint::{aws_endpoint, choose_addressing};
-use super::{PROTOCOLS, vendor};
-use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, Endpoint, S3Options, check_bucket};
-use crate::credentials::{AnonymousCredentials, AwsEnvironment, CredentialProvider, ProviderChain, StaticCredentials};
+use super::aws::{GLOBAL, GLOBAL_REGION, Variant};
+use super::endpoint::{check_host, choose_addressing};
+use super::settings::{Settings, switch};
+use super::{PROTOCOLS, client, region, vendor};
+use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, Endpoint, Given, S3Options, check_bucket};
+use crate::credentials::aws::{AwsChain, AwsContext};
+use crate::credentials::{AnonymousCredentials, CredentialProvider, ProviderChain, StaticCredentials};
 use crate::error::{Error, Result};
-use crate::options::Environment;
 use crate::registry::OpenContext;
 use crate::resolution::Setting;
-use crate::transport::{ClientSettings, RetryPolicy, TlsRoots};
+use crate::transport::{ClientSettings, RetryPolicy, SystemClock};
 
-/// Variables of the endpoint, in the order they are looked at; empty ones are not set.
-pub(crate) const ENDPOINT_VARIABLES: [(&str, &str); 2] = [
-    ("AWS_ENDPOINT_URL_S3", "environment: AWS_ENDPOINT_URL_S3"),
-    ("AWS_ENDPOINT_URL", "environment: AWS_ENDPOINT_URL"),
-];
-/// Variables of the region, in the order they are looked at.
-pub(crate) const REGION_VARIABLES: [(&str, &str); 2] =
-    [("AWS_DEFAULT_REGION", "environment: AWS_DEFAULT_REGION"), ("AWS_REGION", "environment: AWS_REGION")];
-/// The variable of the certificate bundle.
-pub(crate) const CA_BUNDLE_VARIABLE: &str = "AWS_CA_BUNDLE";
-
-const DEFAULT_REGION: &str = "us-east-1";
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(30);
-const DEFAULT_CONCURRENCY: usize = 64;
 const DEFAULT: &str = "default";
+/// Words of `us_east_1_regional_endpoint`.
+const REGIONAL_WORDS: [&str; 2] = ["legacy", "regional"];
+/// Words of `defaults_mode`; all but the first mean the regional endpoint of us-east-1.
+const DEFAULTS_MODES: [&str; 6] = ["legacy", "standard", "in-region", "cross-region", "mobile", "auto"];
+/// What the names of directory buckets end in.
+const DIRECTORY_BUCKET: &str = "--x-s3";
 
 /// Everything that is needed to reach one bucket. `Debug` shows no secret.
 #[derive(Debug, Clone)]
@@ -40,9 +34,10 @@ pub struct S3Config {
     region: Setting<String>,
     addressing: Setting<Addressing>,
     address: BucketAddress,
-    credentials: Arc<dyn CredentialProvider>,
-    anonymous: bool,
+    credentials: Credentialing,
     requester_pays: bool,
+    headers: HeaderMap,
+    write_headers: HeaderMap,
     sign_payload: bool,
     read_timeout: Duration,
     concurrency: usize,
@@ -50,72 +45,76 @@ pub struct S3Config {
     client: ClientSettings,
 }
 
+/// Where credentials come from.
+#[derive(Debug, Clone)]
+pub(super) enum Credentialing {
+    /// Nowhere: requests go out unsigned. With the option that says so.
+    Anonymous(String),
+    /// Options, with the name of the one that holds the key.
+    Options(Arc<StaticCredentials>, String),
+    /// The sources of the AWS tools.
+    Chain(Arc<AwsChain>),
+    /// A provider that the program brought.
+    Program(Arc<dyn CredentialProvider>),
+}
+
 impl S3Config {
-    /// Resolves for a bucket: for each setting explicit options come first, then the environment, then
-    /// the default. Does no I/O.
+    /// Resolves for a bucket: for each setting explicit options come first, then fsspec's configuration, the
+    /// environment, the profile of the AWS files, and the default. Blocks for reading those files.
     ///
     /// # Errors
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a wrong option, endpoint, bucket name, or
-    /// half a key pair.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a wrong option, file, endpoint, bucket name, or
+    /// half a key pair; [`Unsupported`](crate::ErrorKind::Unsupported) for kinds of buckets and credentials
+    /// that are not.
     pub fn resolve(bucket: &str, context: &OpenContext) -> Result<Self> {
         let options = S3Options::read(&PROTOCOLS, &context.options)?;
-        let environment = &context.environment;
+        let settings = Settings::read(&context.environment, options.profile.as_deref())?;
         check_bucket(bucket)?;
-        let region = match options.region {
-            Some((region, source)) => Setting::new(region, source),
-            None => first_variable(environment, &REGION_VARIABLES).map_or_else(
-                || Setting::new(DEFAULT_REGION.to_owned(), DEFAULT),
-                |(r, s)| Setting::new(r.to_owned(), s),
-            ),
-        };
-        check_region(&region)?;
-        let configured = match options.endpoint {
-            Some((url, source)) => Some(Setting::new(Endpoint::parse(&url, source)?, source)),
-            None => first_variable(environment, &ENDPOINT_VARIABLES)
-                .map(|(url, source)| Ok::<_, Error>(Setting::new(Endpoint::parse(url, source)?, source)))
-                .transpose()?,
-        };
-        let is_configured = configured.is_some();
-        let endpoint = configured.unwrap_or_else(|| {
-            Setting::new(aws_endpoint(&region.value, options.tls.unwrap_or(true)), "default of AWS")
+        if bucket.ends_with(DIRECTORY_BUCKET) {
+            return Err(Error::unsupported(format!("directory buckets are not supported: bucket={bucket}"))
+                .with_hint("they are signed with sessions of their own; use a general purpose bucket"));
+        }
+        let variant = variant(&options, &settings)?;
+        let found = region::find(options.region.clone(), &settings)?;
+        let chosen = found.clone().unwrap_or_else(|| match variant.regional {
+            true => Setting::new(GLOBAL.to_owned(), DEFAULT),
+            false => Setting::new(GLOBAL_REGION.to_owned(), DEFAULT),
         });
-        let (style, source) = choose_addressing(options.addressing, &endpoint.value, is_configured, bucket);
-        let tls = match options.verify.as_deref() {
-            // Nothing is encrypted, so a bundle that is not there is no reason to fail.
-            _ if !endpoint.value.is_encrypted() => TlsRoots::System,
-            Some("true") => TlsRoots::System,
-            Some("false") => TlsRoots::Unverified,
-            Some(path) => TlsRoots::Bundle(path.into()),
-            None => environment.get(CA_BUNDLE_VARIABLE).map_or(TlsRoots::System, |path| TlsRoots::Bundle(path.into())),
+        let (region, asks_for_fips) = region::without_fips(chosen);
+        let variant = Variant { fips: variant.fips || asks_for_fips, ..variant };
+        let tls = options.uses_tls();
+        let configured = configured_endpoint(&options, &settings)?;
+        let style = addressing(&options, &settings)?;
+        let place = match configured {
+            Some(endpoint) => at_configured(endpoint, variant, style, bucket)?,
+            None => in_aws(&region, variant, tls, style, bucket)?,
         };
-        let concurrency = options.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
-        let retry = RetryPolicy::default();
+        let retry = client::retry(&options, &settings)?;
+        client::check_checksums(&settings)?;
         Ok(Self {
             bucket: bucket.to_owned(),
-            address: BucketAddress::new(&endpoint.value, style, bucket),
-            endpoint,
+            client: client::settings(&options, &settings, place.endpoint.value.is_encrypted(), &context.environment),
+            address: place.address,
+            endpoint: place.endpoint,
+            addressing: place.addressing,
+            credentials: credentialing(&options, found, retry, context)?,
             region,
-            addressing: Setting::new(style, source),
-            credentials: provider(options.anonymous, options.key, options.secret, options.token, environment)?,
-            anonymous: options.anonymous,
             requester_pays: options.requester_pays,
-            sign_payload: options.sign_payload,
+            headers: options.headers,
+            write_headers: options.write_headers,
+            sign_payload: options.sign_payload.unwrap_or_else(|| {
+                switch(settings.of_s3("payload_signing_enabled")).is_some_and(|signed| signed.value)
+            }),
             read_timeout: options.read_timeout.unwrap_or(DEFAULT_READ_TIMEOUT),
-            concurrency,
-            retry: options.attempts.map_or(retry, |n| retry.with_attempts(n)),
-            client: ClientSettings {
-                connect_timeout: options.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-                idle_connections: concurrency,
-                tls,
-                environment: environment.clone(),
-            },
+            concurrency: options.concurrency.unwrap_or(client::DEFAULT_CONCURRENCY),
+            retry,
         })
     }
 
     /// Takes credentials from this provider instead.
     #[must_use]
     pub fn with_credentials(mut self, provider: Arc<dyn CredentialProvider>) -> Self {
-        self.credentials = provider;
+        self.credentials = Credentialing::Program(provider);
         self
     }
 
@@ -131,14 +130,19 @@ impl S3Config {
         &self.bucket
     }
 
-    /// The endpoint's URL, without the bucket.
+    /// The endpoint's URL, without the bucket, as it was written.
     pub fn endpoint(&self) -> Setting<String> {
-        Setting::new(self.endpoint.value.to_string(), self.endpoint.source)
+        Setting { value: self.endpoint.value.written().to_owned(), source: self.endpoint.source.clone() }
     }
 
-    /// The region, which signatures are made for.
+    /// The region.
     pub fn region(&self) -> &Setting<String> {
         &self.region
+    }
+
+    /// The region that signatures are made for.
+    pub fn signing_region(&self) -> &str {
+        region::of_signatures(&self.region.value)
     }
 
     /// Where the bucket's name stands.
@@ -147,13 +151,22 @@ impl S3Config {
     }
 
     /// Where credentials come from.
-    pub fn credentials(&self) -> &Arc<dyn CredentialProvider> {
+    pub fn credentials(&self) -> Arc<dyn CredentialProvider> {
+        match &self.credentials {
+            Credentialing::Anonymous(_) => Arc::new(AnonymousCredentials),
+            Credentialing::Options(fixed, _) => Arc::new(ProviderChain::new().then(Arc::clone(fixed) as _)),
+            Credentialing::Chain(chain) => Arc::clone(chain) as _,
+            Credentialing::Program(provider) => Arc::clone(provider),
+        }
+    }
+
+    pub(super) fn credentialing(&self) -> &Credentialing {
         &self.credentials
     }
 
     /// Whether requests go out unsigned.
     pub fn is_anonymous(&self) -> bool {
-        self.anonymous
+        matches!(self.credentials, Credentialing::Anonymous(_))
     }
 
     /// The URL of requests for an object.
@@ -169,12 +182,18 @@ impl S3Config {
 
 impl From<S3Config> for BucketConfig {
     fn from(config: S3Config) -> Self {
+        let credentials = config.credentials();
+        let mut headers = config.headers;
+        if config.requester_pays {
+            headers.extend(vendor::requester_pays());
+        }
         Self {
-            vendor: vendor::s3(config.region.value, config.sign_payload),
+            vendor: vendor::s3(region::of_signatures(&config.region.value).to_owned(), config.sign_payload),
             bucket: config.bucket,
             address: config.address,
-            credentials: config.credentials,
-            headers: if config.requester_pays { vendor::requester_pays() } else { HeaderMap::new() },
+            credentials,
+            headers,
+            write_headers: config.write_headers,
             read_timeout: config.read_timeout,
             concurrency: config.concurrency,
             retry: config.retry,
@@ -183,157 +202,155 @@ impl From<S3Config> for BucketConfig {
     }
 }
 
-fn first_variable<'e>(
-    environment: &'e Environment,
-    variables: &[(&str, &'static str)],
-) -> Option<(&'e str, &'static str)> {
-    variables.iter().find_map(|(name, source)| Some((environment.get(name)?, *source)))
+/// Where requests for the bucket go.
+struct Place {
+    endpoint: Setting<Endpoint>,
+    addressing: Setting<Addressing>,
+    address: BucketAddress,
 }
 
-fn check_region(region: &Setting<String>) -> Result<()> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    if region.value.is_empty() || !region.value.bytes().all(plain) {
-        return Err(Error::invalid_config(format!("the region is not valid: source={}", region.source))
-            .with_hint("a region looks like us-east-1; leave it out where the store has none"));
+fn at_configured(
+    endpoint: Setting<Endpoint>,
+    variant: Variant,
+    style: Given<Option<Addressing>>,
+    bucket: &str,
+) -> Result<Place> {
+    check_host(&endpoint)?;
+    if variant.accelerate {
+        return Err(Error::invalid_config(format!(
+            "acceleration has an endpoint of its own: source={}",
+            endpoint.source
+        ))
+        .with_hint("take out either the endpoint or use_accelerate_endpoint"));
     }
-    Ok(())
+    if variant.fips || variant.dual_stack {
+        tracing::warn!(endpoint = %endpoint.value, "an endpoint is configured, so FIPS and dual-stack settings do nothing");
+    }
+    let addressing = choose_addressing(style, &endpoint.value, true, bucket);
+    Ok(Place { address: BucketAddress::new(&endpoint.value, addressing.value, bucket), endpoint, addressing })
 }
 
-fn provider(
-    anonymous: bool,
-    key: Option<String>,
-    secret: Option<String>,
-    token: Option<String>,
-    environment: &Environment,
-) -> Result<Arc<dyn CredentialProvider>> {
-    if anonymous {
-        return Ok(Arc::new(AnonymousCredentials));
+fn in_aws(
+    region: &Setting<String>,
+    variant: Variant,
+    tls: bool,
+    style: Given<Option<Addressing>>,
+    bucket: &str,
+) -> Result<Place> {
+    if region.value.is_empty() {
+        return Err(Error::invalid_config(format!("the region is empty: source={}", region.source))
+            .with_hint("AWS's endpoints have one; set it, or unset the variable"));
     }
-    if let Some(fixed) = StaticCredentials::from_parts(key, secret, token)? {
-        return Ok(Arc::new(ProviderChain::new().then(Arc::new(fixed))));
+    let endpoint = Setting::new(variant.endpoint(&region.value, tls)?, "default of AWS");
+    if !variant.accelerate {
+        let addressing = choose_addressing(style, &endpoint.value, false, bucket);
+        return Ok(Place {
+            address: BucketAddress::new(&endpoint.value, addressing.value, bucket),
+            endpoint,
+            addressing,
+        });
     }
-    let variables = AwsEnvironment::new(environment.clone());
-    // Half a pair is found here, before anything is opened.
-    variables.credentials()?;
-    Ok(Arc::new(ProviderChain::new().then(Arc::new(variables))))
+    let nearest = variant.accelerated(&region.value, tls)?;
+    let addressing = choose_addressing(None, &nearest, false, bucket);
+    if addressing.value == Addressing::Path {
+        return Err(Error::invalid_config(format!(
+            "acceleration needs a bucket whose name can be part of a host: bucket={bucket}"
+        ))
+        .with_hint("take out use_accelerate_endpoint"));
+    }
+    Ok(Place { address: BucketAddress::new(&nearest, addressing.value, bucket), endpoint, addressing })
+}
+
+/// Which of AWS's endpoints is asked for.
+fn variant(options: &S3Options, settings: &Settings<'_>) -> Result<Variant> {
+    let on = |given: Given<bool>| given.is_some_and(|given| given.value);
+    let dual_stack = options
+        .dual_stack
+        .clone()
+        .or_else(|| switch(settings.of_s3("use_dualstack_endpoint")))
+        .or_else(|| options.dual_stack_of_all.clone())
+        .or_else(|| switch(settings.find("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")));
+    let fips = options.fips.clone().or_else(|| switch(settings.find("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")));
+    let accelerate = options.accelerate.clone().or_else(|| switch(settings.of_s3("use_accelerate_endpoint")));
+    let mode = options.defaults_mode.clone().or_else(|| settings.find("AWS_DEFAULTS_MODE", "defaults_mode"));
+    Settings::check_word(&mode, &DEFAULTS_MODES)?;
+    let regional = options
+        .us_east_1_regional
+        .clone()
+        .or_else(|| settings.find("AWS_S3_US_EAST_1_REGIONAL_ENDPOINT", "s3_us_east_1_regional_endpoint"))
+        .or_else(|| settings.of_s3("us_east_1_regional_endpoint"));
+    Settings::check_word(&regional, &REGIONAL_WORDS)?;
+    let modern = mode.is_some_and(|mode| !mode.value.eq_ignore_ascii_case("legacy"));
+    Ok(Variant {
+        fips: on(fips),
+        dual_stack: on(dual_stack),
+        accelerate: on(accelerate),
+        regional: regional.map_or(modern, |word| word.value.eq_ignore_ascii_case("regional")),
+    })
+}
+
+/// The endpoint that somebody configured: an explicit one before all, then those of variables and the profile,
+/// unless these are to be ignored.
+fn configured_endpoint(options: &S3Options, settings: &Settings<'_>) -> Result<Given<Endpoint>> {
+    let ignored = options.ignore_configured_endpoints.unwrap_or_else(|| {
+        let variable = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS";
+        switch(settings.find(variable, "ignore_configured_endpoint_urls")).is_some_and(|ignored| ignored.value)
+    });
+    let given = match &options.endpoint {
+        Some(endpoint) => Some(endpoint.clone()),
+        None if ignored => None,
+        None => settings.endpoint()?,
+    };
+    given.map(|url| Ok(Setting { value: Endpoint::parse(&url.value, &url.source)?, source: url.source })).transpose()
+}
+
+/// The addressing style that somebody asked for.
+fn addressing(options: &S3Options, settings: &Settings<'_>) -> Result<Given<Option<Addressing>>> {
+    let Some(of_profile) = settings.of_s3("addressing_style") else { return Ok(options.addressing.clone()) };
+    if options.addressing.is_some() {
+        return Ok(options.addressing.clone());
+    }
+    let style = match of_profile.value.as_str() {
+        "auto" => None,
+        "path" => Some(Addressing::Path),
+        "virtual" => Some(Addressing::Virtual),
+        _ => {
+            return Err(Error::invalid_config(format!(
+                "the addressing style is not known: source={}",
+                of_profile.source
+            ))
+            .with_hint("write path, virtual or auto"));
+        }
+    };
+    Ok(Some(Setting { value: style, source: of_profile.source }))
+}
+
+fn credentialing(
+    options: &S3Options,
+    region: Given<String>,
+    retry: RetryPolicy,
+    context: &OpenContext,
+) -> Result<Credentialing> {
+    if let Some(anonymous) = options.anonymous.as_ref().filter(|anonymous| anonymous.value) {
+        return Ok(Credentialing::Anonymous(anonymous.source.to_string()));
+    }
+    let fixed = StaticCredentials::from_parts(options.key.clone(), options.secret.clone(), options.token.clone())?;
+    if let Some(fixed) = fixed {
+        let source = options.key_source.clone().unwrap_or_else(|| "options".to_owned());
+        return Ok(Credentialing::Options(Arc::new(fixed), source));
+    }
+    if options.token.is_some() {
+        tracing::warn!("a token without a key signs nothing, and is ignored");
+    }
+    let chain = AwsChain::new(AwsContext {
+        environment: context.environment.clone(),
+        profile: options.profile.clone(),
+        region: region.map(|region| region.value),
+        retry,
+        clock: Arc::new(SystemClock),
+    })?;
+    Ok(Credentialing::Chain(Arc::new(chain)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::StorageOptions;
-
-    fn resolve(options: serde_json::Value, variables: &[(&str, &str)]) -> Result<S3Config> {
-        let context = OpenContext {
-            options: StorageOptions::from_value(serde_json::json!({"s3": options})).expect("the right shape"),
-            environment: variables.iter().copied().collect(),
-        };
-        S3Config::resolve("my-bucket", &context)
-    }
-
-    #[test]
-    fn endpoints_by_precedence() {
-        let all = [("AWS_ENDPOINT_URL_S3", "http://s3.local"), ("AWS_ENDPOINT_URL", "http://all.local")];
-        let none = serde_json::json!({});
-        for (options, variables, expected, source) in [
-            (none.clone(), &[][..], "https://s3.amazonaws.com", "default of AWS"),
-            (none.clone(), &all[..], "http://s3.local", "environment: AWS_ENDPOINT_URL_S3"),
-            (none.clone(), &all[1..], "http://all.local", "environment: AWS_ENDPOINT_URL"),
-            (
-                none.clone(),
-                &[("AWS_ENDPOINT_URL_S3", ""), ("AWS_ENDPOINT_URL", "http://all.local")],
-                "http://all.local",
-                "environment: AWS_ENDPOINT_URL",
-            ),
-            (serde_json::json!({"endpoint_url": "http://x:9/"}), &all[..], "http://x:9", "options: endpoint_url"),
-            (serde_json::json!({"use_ssl": false}), &[], "http://s3.amazonaws.com", "default of AWS"),
-            (
-                serde_json::json!({"use_ssl": false, "endpoint_url": "https://minio.local"}),
-                &[],
-                "https://minio.local",
-                "options: endpoint_url",
-            ),
-            (
-                none.clone(),
-                &[("AWS_ENDPOINT", "http://other.local"), ("AWS_REGION", "eu-west-1")],
-                "https://s3.eu-west-1.amazonaws.com",
-                "default of AWS",
-            ),
-        ] {
-            let endpoint = resolve(options, variables).expect("valid").endpoint();
-            assert_eq!((endpoint.value.as_str(), endpoint.source), (expected, source));
-        }
-        assert!(resolve(serde_json::json!({"endpoint_url": ""}), &[]).is_err(), "an explicit empty one is an error");
-    }
-
-    #[test]
-    fn regions_by_precedence() {
-        let both = [("AWS_REGION", "ap-south-1"), ("AWS_DEFAULT_REGION", "eu-west-1")];
-        for (options, variables, expected, source) in [
-            (serde_json::json!({}), &[][..], "us-east-1", "default"),
-            (serde_json::json!({}), &both[..], "eu-west-1", "environment: AWS_DEFAULT_REGION"),
-            (serde_json::json!({}), &both[..1], "ap-south-1", "environment: AWS_REGION"),
-            (
-                serde_json::json!({"client_kwargs": {"region_name": "sa-east-1"}}),
-                &both[..],
-                "sa-east-1",
-                "options: client_kwargs.region_name",
-            ),
-        ] {
-            let config = resolve(options, variables).expect("valid");
-            assert_eq!((config.region().value.as_str(), config.region().source), (expected, source));
-        }
-        assert!(resolve(serde_json::json!({}), &[("AWS_REGION", "eu west\n1")]).is_err());
-    }
-
-    #[tokio::test]
-    async fn credentials_by_precedence() {
-        let keys =
-            [("AWS_ACCESS_KEY_ID", "AKENV"), ("AWS_SECRET_ACCESS_KEY", "SKENV"), ("AWS_SESSION_TOKEN", "TOKENV")];
-        let explicit = serde_json::json!({"key": "AKOPT", "secret": "SKOPT"});
-        for (options, key, token, source) in [
-            (explicit, "AKOPT", false, Some("options")),
-            (serde_json::json!({"token": "TOKOPT"}), "AKENV", true, Some("environment")),
-            (serde_json::json!({"anon": true, "key": "AKOPT", "secret": "SKOPT"}), "", false, None),
-            (serde_json::json!({"anon": "False"}), "AKENV", true, Some("environment")),
-        ] {
-            let config = resolve(options, &keys).expect("valid");
-            let found = config.credentials().load().await.expect("valid").expect("found");
-            assert_eq!((found.access_key_id(), found.session_token().is_some(), found.source()), (key, token, source));
-            assert_eq!(config.is_anonymous(), key.is_empty());
-        }
-        assert!(resolve(serde_json::json!({}), &keys[..1]).is_err(), "half a pair in the environment");
-        assert!(resolve(serde_json::json!({"key": "AKOPT"}), &keys).is_err(), "half a pair in the options");
-    }
-
-    #[test]
-    fn urls_and_debug() {
-        let options = serde_json::json!({"key": "AKIDEXAMPLE", "secret": "hunter2", "token": "s3ss10n"});
-        let config = resolve(options, &[("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/pre/fix")]).expect("valid");
-        assert_eq!(config.object_url("dir/a b"), "http://127.0.0.1:9000/pre/fix/my-bucket/dir/a%20b");
-        assert_eq!(
-            config.list_url("dir/", false),
-            "http://127.0.0.1:9000/pre/fix/my-bucket?list-type=2&prefix=dir%2F&delimiter=%2F&encoding-type=url"
-        );
-        assert_eq!(
-            config.list_url("", true),
-            "http://127.0.0.1:9000/pre/fix/my-bucket?list-type=2&prefix=&encoding-type=url"
-        );
-        let shown = format!("{config:?}");
-        for secret in ["hunter2", "s3ss10n", "AKIDEXAMPLE"] {
-            assert!(!shown.contains(secret), "{shown}");
-        }
-    }
-
-    #[test]
-    fn certificates() {
-        let tls = |options, variables: &[_]| resolve(options, variables).expect("valid").client.tls;
-        assert_eq!(tls(serde_json::json!({}), &[]), TlsRoots::System);
-        assert_eq!(tls(serde_json::json!({}), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Bundle("/ca.pem".into()));
-        let plain = serde_json::json!({"endpoint_url": "http://minio.local"});
-        assert_eq!(tls(plain, &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::System);
-        let verify = |value| serde_json::json!({"client_kwargs": {"verify": value}});
-        assert_eq!(tls(verify(serde_json::json!(false)), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Unverified);
-        assert_eq!(tls(verify(serde_json::json!("/x.pem")), &[]), TlsRoots::Bundle("/x.pem".into()));
-    }
-}
+mod tests;

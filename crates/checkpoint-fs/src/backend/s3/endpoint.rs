@@ -1,41 +1,51 @@
-//! S3's own rules about where requests go: AWS's endpoints, and which addressing style applies.
+//! S3's own rules about which addressing style applies.
 
-use crate::backend::bucket::{Addressing, Endpoint, is_host_name};
+use super::aws::is_accelerated;
+use crate::backend::bucket::{Addressing, Endpoint, Given, is_host_name};
+use crate::error::{Error, Result};
+use crate::resolution::Setting;
 
-/// Chooses the addressing style, and says why.
+/// Chooses the addressing style, and says why. `asked` is `None` inside for `auto`.
 ///
 /// A configured endpoint gets `path` unless `virtual` is asked for, AWS the other way round. An IP address
 /// as host and a bucket whose name cannot be a host name get `path` in any case.
-pub(crate) fn choose_addressing(
-    asked: Option<Addressing>,
+pub(super) fn choose_addressing(
+    asked: Given<Option<Addressing>>,
     endpoint: &Endpoint,
     configured: bool,
     bucket: &str,
-) -> (Addressing, &'static str) {
-    let dots_are_safe = configured && !endpoint.is_encrypted() && asked == Some(Addressing::Virtual);
-    if endpoint.is_ip() {
-        (Addressing::Path, "an IP address has no sub-hosts")
-    } else if !is_host_name(bucket, dots_are_safe) {
-        (Addressing::Path, "the bucket's name cannot be part of the host")
-    } else if let Some(asked) = asked {
-        (asked, "options: config_kwargs.s3.addressing_style")
-    } else if configured {
-        (Addressing::Path, "default of a configured endpoint")
-    } else {
-        (Addressing::Virtual, "default of AWS")
+) -> Setting<Addressing> {
+    let asked = asked.and_then(|asked| Some(Setting::new(asked.value?, asked.source)));
+    let wanted = asked.unwrap_or_else(|| match configured && !is_accelerated(endpoint) {
+        true => Setting::new(Addressing::Path, "default of a configured endpoint"),
+        false => Setting::new(Addressing::Virtual, "default of AWS"),
+    });
+    let dots_are_safe = configured && !endpoint.is_encrypted();
+    match wanted.value {
+        Addressing::Virtual if endpoint.is_ip() => Setting::new(Addressing::Path, "an IP address has no sub-hosts"),
+        Addressing::Virtual if !is_host_name(bucket, dots_are_safe) => {
+            Setting::new(Addressing::Path, "the bucket's name cannot be part of the host")
+        }
+        _ => wanted,
     }
 }
 
-/// AWS's own endpoint of a region.
-pub(crate) fn aws_endpoint(region: &str, tls: bool) -> Endpoint {
-    let domain = match region {
-        r if r.starts_with("cn-") => "amazonaws.com.cn",
-        r if r.starts_with("us-iso-") => "c2s.ic.gov",
-        r if r.starts_with("us-isob-") => "sc2s.sgov.gov",
-        _ => "amazonaws.com",
+/// Refuses a host that botocore takes for none: its labels are letters, digits and dashes.
+///
+/// # Errors
+/// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that names where the endpoint comes from.
+pub(super) fn check_host(endpoint: &Setting<Endpoint>) -> Result<()> {
+    let host = endpoint.value.host.as_str();
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    let is_label = |label: &str| {
+        let plain = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        (1..=63).contains(&label.len()) && plain && !label.starts_with('-') && !label.ends_with('-')
     };
-    let host = if region == "us-east-1" { format!("s3.{domain}") } else { format!("s3.{region}.{domain}") };
-    Endpoint::at_host(host, tls)
+    if host.starts_with('[') || name.strip_suffix('.').unwrap_or(name).split('.').all(is_label) {
+        return Ok(());
+    }
+    Err(Error::invalid_config(format!("the endpoint has no valid host: source={}", endpoint.source))
+        .with_hint("the parts of a host name are letters, digits and dashes; no other tool around S3 takes `_`"))
 }
 
 #[cfg(test)]
@@ -48,9 +58,10 @@ mod tests {
     fn url(endpoint: Option<&str>, asked: Option<Addressing>, bucket: &str) -> String {
         let parsed = match endpoint {
             Some(text) => Endpoint::parse(text, "test").expect("valid"),
-            None => aws_endpoint("eu-west-1", true),
+            None => Endpoint::at_host("s3.eu-west-1.amazonaws.com".to_owned(), true),
         };
-        let (addressing, _) = choose_addressing(asked, &parsed, endpoint.is_some(), bucket);
+        let asked = asked.map(|style| Setting::new(Some(style), "test"));
+        let addressing = choose_addressing(asked, &parsed, endpoint.is_some(), bucket).value;
         BucketAddress::new(&parsed, addressing, bucket).url("dir/obj.bin", "")
     }
 
@@ -77,8 +88,13 @@ mod tests {
             (Some("https://minio.local"), Some(Virtual), "my.dotted", "https://minio.local/my.dotted/dir/obj.bin"),
             (Some("http://minio.local"), Some(Virtual), "my.dotted", "http://my.dotted.minio.local/dir/obj.bin"),
             (Some("http://minio.local"), None, "my.dotted", "http://minio.local/my.dotted/dir/obj.bin"),
-            (Some("https://MinIO.local:443"), None, "my-bucket", "https://minio.local/my-bucket/dir/obj.bin"),
-            (Some(" http://minio.local "), None, "my-bucket", "http://minio.local/my-bucket/dir/obj.bin"),
+            (Some(" https://MinIO.local:443"), None, "my-bucket", "https://MinIO.local:443/my-bucket/dir/obj.bin"),
+            (
+                Some("https://s3-accelerate.amazonaws.com"),
+                None,
+                "bkt",
+                "https://bkt.s3-accelerate.amazonaws.com/dir/obj.bin",
+            ),
             (
                 Some("https://s3.eu-west-1.amazonaws.com"),
                 None,
@@ -91,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn aws_endpoints() {
-        for (region, expected) in [
-            ("us-east-1", "https://s3.amazonaws.com"),
-            ("eu-west-1", "https://s3.eu-west-1.amazonaws.com"),
-            ("cn-north-1", "https://s3.cn-north-1.amazonaws.com.cn"),
-        ] {
-            assert_eq!(aws_endpoint(region, true).to_string(), expected);
+    fn hosts_that_are_none() {
+        let check = |url: &str| check_host(&Setting::new(Endpoint::parse(url, "test").expect("a URL"), "test"));
+        for good in ["http://minio", "http://minio.local.:9000", "http://[::1]:9000", "http://127.0.0.1", "http://A-1"]
+        {
+            check(good).expect(good);
         }
-        assert_eq!(aws_endpoint("us-east-1", false).to_string(), "http://s3.amazonaws.com");
+        for bad in ["http://my_minio:9000", "http://-minio.local", "http://b\u{fc}cher.local", "http://a..b"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
     }
 }

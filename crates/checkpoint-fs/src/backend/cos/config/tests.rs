@@ -69,7 +69,7 @@ fn endpoint_and_region_by_precedence() {
     ] {
         let config = resolve(options, variables).expect("valid");
         assert_eq!((config.endpoint().value.as_str(), config.region().value.as_str()), (url, region));
-        assert_eq!([config.endpoint().source, config.region().source], sources);
+        assert_eq!([&*config.endpoint().source, &*config.region().source], sources);
     }
 }
 

@@ -1,0 +1,3 @@
+//! What URLs resolve to, against what s3fs and botocore were seen to do in the same places.
+
+mod cases;
