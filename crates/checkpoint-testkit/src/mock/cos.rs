@@ -11,7 +11,7 @@ use super::clock::http_date;
 use super::controls::Controls;
 use super::face::{COS, COS_AS_S3, Face};
 use super::keys::Identity;
-use super::objects::{Visit, no_such_bucket};
+use super::objects::{Visit, check_length, no_such_bucket};
 use super::refusal::Refusal;
 use super::request::{Arrived, decode};
 use super::server::{Server, Service};
@@ -184,6 +184,7 @@ impl CosService {
     }
 
     fn serve(&self, request: &Arrived) -> Result<Answer, Refusal> {
+        check_length(request)?;
         let (bucket, key) = self.address(request)?;
         let (identity, face) = self.authenticate(request)?;
         if bucket.is_empty() {
@@ -209,8 +210,11 @@ impl CosService {
     fn refuse(&self, request: &Arrived, refusal: Refusal, id: &str) -> Answer {
         let mut document = Document::new("Error");
         document.leaf("Code", refusal.code).leaf("Message", &refusal.message);
+        // It says more only of signatures.
         for (name, value) in &refusal.details {
-            document.leaf(name, value);
+            if refusal.code == "SignatureDoesNotMatch" {
+                document.leaf(name, value);
+            }
         }
         let resource = format!("{}{}", request.host, decode(&request.path).unwrap_or_default());
         document.leaf("Resource", resource).leaf("RequestId", id).leaf("TraceId", trace_id(id));

@@ -95,6 +95,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(!is_last)
     }
 
+    /// Ends the connection so that its last answer arrives: what the client still sends is read first.
+    pub(crate) async fn end(mut self) {
+        // A client that is gone needs no end.
+        let _ = self.stream.shutdown().await;
+        while self.more().await.unwrap_or(false) {
+            self.buffer.clear();
+        }
+    }
+
     async fn more(&mut self) -> Result<bool> {
         Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
     }

@@ -13,7 +13,7 @@ use super::clock::http_date;
 use super::controls::Controls;
 use super::face::OSS;
 use super::keys::Identity;
-use super::objects::{Visit, no_such_bucket};
+use super::objects::{Visit, check_length, no_such_bucket};
 use super::refusal::Refusal;
 use super::request::Arrived;
 use super::server::{Server, Service};
@@ -172,6 +172,7 @@ impl OssService {
     }
 
     fn serve(&self, request: &Arrived) -> Result<Answer, Refusal> {
+        check_length(request)?;
         let (bucket, key) = self.address(request)?;
         let chunked = |value: &str| value.split(',').any(|part| part.trim() == "aws-chunked");
         if request.header("content-encoding").is_some_and(chunked) {

@@ -102,7 +102,7 @@ impl Site {
                     let answer = service.map_or_else(|| Answer::new(502), |service| service.answer(&request));
                     self.controls.remember(&request, &answer);
                     if !connection.send(&request, &answer).await.unwrap_or(false) {
-                        return;
+                        return connection.end().await;
                     }
                 }
                 // What is no request gets no answer.

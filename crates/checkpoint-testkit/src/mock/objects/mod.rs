@@ -101,9 +101,6 @@ impl Visit<'_> {
     }
 
     fn check_body(&self) -> Result<(), Refusal> {
-        if self.request.header("transfer-encoding").is_some() {
-            return Err(Refusal::new(411, "MissingContentLength", "You must provide the Content-Length HTTP header."));
-        }
         if self.key.len() > self.face.longest_key {
             return Err(Refusal::new(400, "KeyTooLong", "Your key is too long."));
         }
@@ -154,6 +151,17 @@ impl Visit<'_> {
 /// The bucket of a request, among all.
 fn bucket_of<'b>(buckets: &'b mut BTreeMap<String, Bucket>, name: &str) -> Result<&'b mut Bucket, Refusal> {
     buckets.get_mut(name).ok_or_else(|| no_such_bucket(name))
+}
+
+/// Refuses a body that does not say how long it is, whoever sends it.
+///
+/// # Errors
+/// `MissingContentLength`.
+pub(crate) fn check_length(request: &Arrived) -> Result<(), Refusal> {
+    match request.header("transfer-encoding") {
+        Some(_) => Err(Refusal::new(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn no_such_bucket(name: &str) -> Refusal {

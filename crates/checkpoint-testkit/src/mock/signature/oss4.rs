@@ -33,7 +33,8 @@ pub(crate) fn verify_oss4(
         return Err(invalid("Invalid credential in Authorization header."));
     };
     if signed_region != region {
-        return Err(invalid("Invalid signing region in Authorization header.").with_cause("0002-00000226"));
+        let message = "Invalid signing region in Authorization header.";
+        return Err(Refusal::invalid_argument(message).with("Authorization", given).with_cause("0002-00000226"));
     }
     let moment = request.header("x-oss-date").ok_or_else(|| invalid("x-oss-date is missing"))?;
     let seconds = parse_basic(moment).ok_or_else(|| invalid("x-oss-date is no date"))?;
@@ -99,4 +100,61 @@ fn canonical_request(request: &Arrived, bucket: &str, additional: &str) -> Resul
     let headers: String =
         names.iter().map(|name| format!("{name}:{}\n", request.joined(name).unwrap_or_default())).collect();
     Ok(format!("{}\n{path}\n{}\n{headers}\n{additional}\n{UNSIGNED}", request.method, query.join("&")))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The example that the vendor's clients for many languages are tested with.
+    fn example() -> (Arrived, KeyRing) {
+        let authorization = "OSS4-HMAC-SHA256 Credential=ak/20231216/cn-hangzhou/oss/aliyun_v4_request,\
+            Signature=e21d18daa82167720f9b1047ae7e7f1ce7cb77a31e8203a7d5f4624fa0284afe";
+        let headers = [
+            ("x-oss-head1", "value"),
+            ("abc", "value"),
+            ("content-type", "text/plain"),
+            ("x-oss-content-sha256", "UNSIGNED-PAYLOAD"),
+            ("x-oss-date", "20231216T162057Z"),
+            ("authorization", authorization),
+        ];
+        let request = Arrived {
+            method: "PUT".to_owned(),
+            host: "bucket.oss-cn-hangzhou.aliyuncs.com".to_owned(),
+            path: "/1234%2B-/123/1.txt".to_owned(),
+            query: "param1=value1&%2Bparam1=value3&%7Cparam1=value4&%2Bparam2&%7Cparam2&param2".to_owned(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            body: Bytes::from_static(b"anything"),
+        };
+        let keys = KeyRing::default();
+        keys.add("ak", Identity { secret: "sk".to_owned(), token: None, expires_at: None, scope: None });
+        (request, keys)
+    }
+
+    #[test]
+    fn a_published_signature_is_accepted_and_nothing_else() {
+        let (request, keys) = example();
+        let now = 1_702_743_657;
+        let verify = |request: &Arrived, bucket: &str, region: &str, now: i64| {
+            verify_oss4(request, bucket, region, &keys, now).map(drop).map_err(|refusal| refusal.code)
+        };
+        assert_eq!(verify(&request, "bucket", "cn-hangzhou", now), Ok(()));
+        assert_eq!(verify(&request, "other", "cn-hangzhou", now), Err("SignatureDoesNotMatch"));
+        assert_eq!(verify(&request, "bucket", "cn-beijing", now), Err("InvalidArgument"));
+        assert_eq!(verify(&request, "bucket", "cn-hangzhou", now - 901), Err("RequestTimeTooSkewed"));
+        let code = |change: &dyn Fn(&mut Arrived)| {
+            let mut changed = request.clone();
+            change(&mut changed);
+            verify(&changed, "bucket", "cn-hangzhou", now)
+        };
+        assert_eq!(code(&|r| r.headers[1].1.push('x')), Ok(()), "it is not signed");
+        assert_eq!(code(&|r| r.headers[0].1.push('x')), Err("SignatureDoesNotMatch"));
+        assert_eq!(code(&|r| r.headers[2].1.push('x')), Err("SignatureDoesNotMatch"));
+        assert_eq!(code(&|r| r.query.push('x')), Err("SignatureDoesNotMatch"));
+        assert_eq!(code(&|r| r.headers[3].1 = "abc".to_owned()), Err("InvalidArgument"));
+        assert_eq!(code(&|r| r.headers[5].1 = "OSS ak:c2lnbmF0dXJl".to_owned()), Err("InvalidArgument"));
+        assert_eq!(code(&|r| r.headers[5].1 = r.headers[5].1.replace("=ak/", "=al/")), Err("InvalidAccessKeyId"));
+    }
 }

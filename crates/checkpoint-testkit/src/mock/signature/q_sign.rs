@@ -67,3 +67,64 @@ fn names(list: &str) -> Result<Vec<&str>, Refusal> {
     }
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The example of the documentation, "Request signature", an upload.
+    fn example() -> (Arrived, KeyRing) {
+        let authorization = "q-sign-algorithm=sha1&q-ak=AKIDQjz3ltompVjBni5LitkWHFlFpwkn9U5q\
+            &q-sign-time=1557989151;1557996351&q-key-time=1557989151;1557996351\
+            &q-header-list=content-length;content-md5;content-type;date;host;x-cos-acl;x-cos-grant-read\
+            &q-url-param-list=&q-signature=3b8851a11a569213c17ba8fa7dcf2abec6935172";
+        let host = "examplebucket-1250000000.cos.ap-beijing.myqcloud.com";
+        let headers = [
+            ("date", "Thu, 16 May 2019 06:45:51 GMT"),
+            ("host", host),
+            ("content-type", "text/plain"),
+            ("content-length", "13"),
+            ("content-md5", "mQ/fVh815F3k6TAUm8m0eg=="),
+            ("x-cos-acl", "private"),
+            ("x-cos-grant-read", "uin=\"100000000011\""),
+            ("authorization", authorization),
+        ];
+        let request = Arrived {
+            method: "PUT".to_owned(),
+            host: host.to_owned(),
+            path: "/exampleobject(%E8%85%BE%E8%AE%AF%E4%BA%91)".to_owned(),
+            query: String::new(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            body: Bytes::from_static(b"ObjectContent"),
+        };
+        let keys = KeyRing::default();
+        let secret = "BQYIM75p8x0iWVFSIgqEKwFprpRSVHlz".to_owned();
+        let identity = Identity { secret, token: None, expires_at: None, scope: None };
+        keys.add("AKIDQjz3ltompVjBni5LitkWHFlFpwkn9U5q", identity);
+        (request, keys)
+    }
+
+    #[test]
+    fn a_published_signature_is_accepted_and_nothing_else() {
+        let (request, keys) = example();
+        let now = 1_557_990_000;
+        verify_q_sign(&request, &keys, now).map(drop).expect("valid");
+        let code = |change: &dyn Fn(&mut Arrived), now: i64| {
+            let mut changed = request.clone();
+            change(&mut changed);
+            verify_q_sign(&changed, &keys, now).map(drop).expect_err("changed").code
+        };
+        assert_eq!(code(&|r| r.method = "GET".to_owned(), now), "SignatureDoesNotMatch");
+        assert_eq!(code(&|r| r.path.push('x'), now), "SignatureDoesNotMatch");
+        assert_eq!(code(&|r| r.headers[4].1 = "other".to_owned(), now), "SignatureDoesNotMatch");
+        let swap = |from: &'static str, to: &'static str| {
+            move |r: &mut Arrived| r.headers[7].1 = r.headers[7].1.replace(from, to)
+        };
+        assert_eq!(code(&swap("=AKIDQ", "=AKIDR"), now), "InvalidAccessKeyId");
+        assert_eq!(code(&swap("date;host;", "date;"), now), "AccessDenied");
+        assert_eq!(code(&swap("=sha1", "=md5"), now), "InvalidArgument");
+        assert_eq!(code(&|_| {}, 1_557_996_352), "AccessDenied");
+    }
+}
