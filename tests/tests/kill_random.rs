@@ -32,3 +32,8 @@ fn kill_on_cos_at_random_moments() -> anyhow::Result<()> {
 fn kill_gs_at_random_moments() -> anyhow::Result<()> {
     siege("fake-gcs-server", &Place::gs()?)
 }
+
+#[test]
+fn kill_on_tclake_at_random_moments() -> anyhow::Result<()> {
+    siege("the mock of TCLake", &Place::tclake()?)
+}
