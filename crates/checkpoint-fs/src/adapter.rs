@@ -2,9 +2,9 @@
 //!
 //! What the two contracts share is passed on: atomic and create-only writes, ranges, listings, bulk deletes.
 //! Where a storage cannot keep that crate's contract the call is refused with `NotSupported` or
-//! `NotImplemented`: updates by version, attributes, tags, and a create-only copy where
-//! [`Capabilities::copy_if_absent`](crate::Capabilities::copy_if_absent) is false. Listings follow the
-//! storage: afresh, unless it was opened with a listing cache.
+//! `NotImplemented`: updates by version, attributes, and tags. A create-only copy on a store that has none
+//! ([`Capabilities::copy_if_absent`](crate::Capabilities::copy_if_absent)) is a read and a create-only write, for
+//! objects of up to 256 MiB. Listings follow the storage: afresh, unless it was opened with a listing cache.
 
 mod multipart;
 mod read;
@@ -25,14 +25,17 @@ use object_store::{
 use crate::error::{Error, ErrorKind};
 use crate::path::ObjectPath;
 use crate::storage::{
-    CopyOptions as Copy, DeleteOptions, Entry, ListOptions, ObjectMeta as Meta, RenameOptions as Rename, Storage,
-    StorageRef, WriteMode, WriteOptions, WriteOutcome,
+    CopyOptions as Copy, DeleteOptions, Entry, ListOptions, ObjectMeta as Meta, ReadOptions, RenameOptions as Rename,
+    StatOptions, Storage, StorageRef, WriteMode, WriteOptions, WriteOutcome,
 };
 
 /// The name of this store in that crate's errors.
 const NAME: &str = "checkpoint-fs";
 /// Keys of one bulk delete; the storage cuts it further where it must.
 const DELETES: usize = 1000;
+
+/// The largest object that is copied by way of this machine.
+const CARRIED: u64 = 256 << 20;
 
 /// A storage as that crate sees it; paths are relative to the storage's root.
 #[derive(Debug, Clone)]
@@ -147,7 +150,13 @@ impl ObjectStore for ObjectStoreAdapter {
             CopyMode::Overwrite => WriteMode::Overwrite,
             CopyMode::Create => WriteMode::IfAbsent,
         };
-        let copied = self.storage.copy(&ours(from)?, &ours(to)?, Copy::new().mode(mode)).await;
+        let capabilities = self.storage.capabilities();
+        let carried = mode == WriteMode::IfAbsent && !capabilities.copy_if_absent && capabilities.write_if_absent;
+        let copied = if carried {
+            carry(self.storage.as_ref(), &ours(from)?, &ours(to)?).await
+        } else {
+            self.storage.copy(&ours(from)?, &ours(to)?, Copy::new().mode(mode)).await
+        };
         let place = if copied.as_ref().is_err_and(Error::is_not_found) { from } else { to };
         put_result(copied, place).map(drop)
     }
@@ -167,6 +176,17 @@ impl ObjectStore for ObjectStoreAdapter {
         self.copy_opts(from, to, CopyOptions { mode: copy_mode, extensions: options.extensions }).await?;
         self.storage.delete(&ours(from)?, DeleteOptions::new()).await.map_err(|e| store_error(e, from))
     }
+}
+
+/// Copies by way of this machine, with a write that does not replace.
+async fn carry(storage: &dyn Storage, from: &ObjectPath, to: &ObjectPath) -> crate::Result<WriteOutcome> {
+    let size = storage.stat(from, StatOptions::new()).await?.size;
+    if size > CARRIED {
+        let message = format!("this store has no copy that refuses to replace, and the object is large: bytes={size}");
+        return Err(Error::unsupported(message).with_hint("copy it with a mode that may replace"));
+    }
+    let bytes = storage.read(from, ReadOptions::new()).await?.bytes;
+    storage.write(to, bytes, WriteOptions::new().mode(WriteMode::IfAbsent)).await
 }
 
 /// Deletes a batch; the answers stand in the order of the questions.

@@ -2,6 +2,7 @@
 
 mod cat;
 mod cp;
+mod doctor;
 mod ls;
 mod place;
 mod rm;
@@ -33,6 +34,8 @@ enum FsCommand {
     Stat(stat::StatArgs),
     /// Delete files, or directories with -r
     Rm(rm::RmArgs),
+    /// Show how a URL is reached, and try whether the store does what a job needs
+    Doctor(doctor::DoctorArgs),
 }
 
 /// Runs one of them.
@@ -43,5 +46,6 @@ pub(crate) async fn run(args: &FsArgs, session: &Session) -> Result<Exit> {
         FsCommand::Cp(args) => cp::run(args, session).await,
         FsCommand::Stat(args) => stat::run(args, session).await,
         FsCommand::Rm(args) => rm::run(args, session).await,
+        FsCommand::Doctor(args) => Box::pin(doctor::run(args, session)).await,
     }
 }
