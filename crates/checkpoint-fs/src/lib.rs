@@ -62,6 +62,8 @@ mod transport;
 
 #[cfg(feature = "object_store")]
 pub use adapter::ObjectStoreAdapter;
+#[cfg(feature = "az")]
+pub use backend::az::{AzConfig, AzStorage};
 #[cfg(feature = "_bucket")]
 pub use backend::bucket::{Addressing, BucketConfig, BucketStorage};
 #[cfg(feature = "cos")]

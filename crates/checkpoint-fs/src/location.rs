@@ -22,8 +22,9 @@ impl Location {
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for an empty URL, a missing bucket, user
-    /// information before `@` (it is not repeated in the message), a path with `//`, `.` or `..`, or one slash
-    /// after a scheme, which would silently be a directory of this machine.
+    /// information before `@` (it is not repeated in the message; Azure's URLs may have their container
+    /// there), a path with `//`, `.` or `..`, or one slash after a scheme, which would silently be a directory
+    /// of this machine.
     pub fn parse(url: &str) -> Result<Self> {
         if url.is_empty() {
             return Err(Error::invalid_config("the URL is empty")
@@ -48,7 +49,7 @@ impl Location {
             return Self::local(Path::new(&path), url);
         }
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if authority.contains('@') {
+        if authority.contains('@') && !names_a_container(&scheme, authority) {
             return Err(Error::invalid_config(format!("the {scheme} URL holds user information before '@'"))
                 .with_hint("credentials go into storage options or the environment, never into the URL"));
         }
@@ -132,6 +133,15 @@ impl Location {
     }
 }
 
+/// Whether what stands before `@` is a container: `container@account.dfs.core.windows.net`.
+fn names_a_container(scheme: &str, authority: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '$';
+    matches!(scheme, "az" | "abfs" | "abfss")
+        && authority.split_once('@').is_some_and(|(container, host)| {
+            !container.is_empty() && container.chars().all(plain) && !host.contains('@')
+        })
+}
+
 /// Splits `scheme://rest`.
 fn split_scheme(url: &str) -> Option<(&str, &str)> {
     url.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
@@ -200,6 +210,17 @@ mod tests {
         }
         let error = Location::parse("s3://AKID:hunter2@bkt/x").expect_err("refused");
         assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_container_may_stand_before_the_account() {
+        let l = Location::parse("abfss://data@acct.dfs.core.windows.net/a/b").expect("valid");
+        assert_eq!((l.authority(), l.path().as_str()), ("data@acct.dfs.core.windows.net", "a/b"));
+        assert_eq!(l.to_string(), "abfss://data@acct.dfs.core.windows.net/a/b");
+        for bad in ["az://user:hunter2@acct/x", "az://@acct/x", "az://a@hunter2@acct/x", "s3://data@acct/x"] {
+            let error = Location::parse(bad).expect_err(bad);
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use crate::registry::Scheme;
 
 #[cfg(not(all(feature = "s3", feature = "cos", feature = "oss", feature = "gs", feature = "tclake", feature = "az")))]
 pub(crate) mod absent;
+#[cfg(feature = "az")]
+pub(crate) mod az;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bridge;
 #[cfg(feature = "_bucket")]
@@ -18,7 +20,9 @@ pub(crate) mod encode;
 pub(crate) mod endpoint;
 #[cfg(feature = "gs")]
 pub(crate) mod gs;
-#[cfg(any(feature = "_bucket", feature = "gs"))]
+#[cfg(any(feature = "_bucket", feature = "az"))]
+pub(crate) mod headers;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod listed;
 pub(crate) mod memory;
 pub(crate) mod posix;
@@ -28,6 +32,8 @@ pub(crate) mod s3;
 pub(crate) mod settle;
 #[cfg(feature = "tclake")]
 pub(crate) mod tclake;
+#[cfg(any(feature = "_bucket", feature = "az"))]
+pub(crate) mod xml;
 
 /// Every scheme that this build holds.
 pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
@@ -50,5 +56,9 @@ pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
         Arc::new(tclake::TclakeScheme),
         #[cfg(not(feature = "tclake"))]
         Arc::new(absent::AbsentScheme { names: &["tclake"], feature: "tclake" }),
+        #[cfg(feature = "az")]
+        Arc::new(az::AzScheme),
+        #[cfg(not(feature = "az"))]
+        Arc::new(absent::AbsentScheme { names: &["az", "abfs", "abfss"], feature: "az" }),
     ]
 }

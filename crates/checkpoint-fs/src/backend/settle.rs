@@ -8,6 +8,7 @@ use crate::storage::{ObjectMeta, WriteMode, WriteOutcome};
 use crate::transport::Failure;
 
 /// The user metadata, without a store's own prefix, that carries the token of a write.
+#[cfg(any(feature = "_bucket", feature = "gs"))]
 pub(crate) const WRITE_TOKEN: &str = "checkpoint-write-token";
 
 /// A text that only one write carries.

@@ -6,6 +6,8 @@
 #[cfg(feature = "s3")]
 #[allow(dead_code, unused_imports, reason = "the chain of sources and the configuration of S3 read it next")]
 pub(crate) mod aws;
+#[cfg(feature = "az")]
+pub(crate) mod azure;
 mod cache;
 mod chain;
 mod environment;

@@ -19,6 +19,7 @@ const PROXY_VARIABLES: [(&str, [&str; 4]); 2] = [
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// Which certificates are trusted.
+#[cfg_attr(not(feature = "_bucket"), allow(dead_code, reason = "only stores of S3's kind have settings for it"))]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum TlsRoots {
     /// Those of the machine.
@@ -30,6 +31,7 @@ pub(crate) enum TlsRoots {
     Unverified,
 }
 
+#[cfg(feature = "_bucket")]
 impl TlsRoots {
     /// What `verify` asks for: `true`, `false`, or the path of a bundle.
     pub(crate) fn of_verify(verify: &str) -> Self {

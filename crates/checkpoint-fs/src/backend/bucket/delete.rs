@@ -13,7 +13,7 @@ use md5::{Digest, Md5};
 
 use super::address::encode_key;
 use super::storage::{DELETE_BATCH, Inner};
-use super::xml;
+use crate::backend::xml;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
 use crate::path::ObjectPath;

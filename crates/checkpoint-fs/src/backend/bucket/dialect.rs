@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 
-use super::xml;
+use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 

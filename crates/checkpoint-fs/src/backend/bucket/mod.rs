@@ -19,7 +19,6 @@ mod versioning;
 mod wire;
 mod write;
 mod writer;
-pub(crate) mod xml;
 
 pub use self::address::Addressing;
 pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_name};

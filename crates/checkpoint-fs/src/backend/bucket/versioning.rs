@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Method;
 
 use super::storage::Inner;
-use super::xml;
+use crate::backend::xml;
 use crate::capability::Versioning;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::path::ObjectPath;

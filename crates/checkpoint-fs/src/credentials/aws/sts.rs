@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 
 use super::endpoint::StsEndpoint;
 use super::service::{Exchange, Route, Services};
-use crate::backend::bucket::xml::{self, Element};
+use crate::backend::xml::{self, Element};
 use crate::credentials::{Credentials, expiry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, SigV4, Verdict};

@@ -87,10 +87,8 @@ impl Script {
                 log.lock().expect("not poisoned").push(request);
                 let (status, body) = answers.pop_front().unwrap_or((500, json!("no more answers")));
                 let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
-                let answer = format!(
-                    "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-                    body.len()
-                );
+                let answer =
+                    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
                 // The client may be gone.
                 let _ = stream.write_all(answer.as_bytes()).await;
             }

@@ -1,15 +1,16 @@
-//! Reading the small XML documents of the S3 protocol, whole or not at all.
+//! Reading the small XML documents of object stores, whole or not at all.
 
-use quick_xml::Reader;
 use quick_xml::events::Event;
+use quick_xml::{Reader, XmlVersion};
 
-/// Deeper documents than this are none of the protocol's.
+/// Deeper documents than this are none of a store's.
 const MAX_DEPTH: usize = 16;
 
-/// An element: its name without prefix, its text exactly as sent, its children in order.
+/// An element: its name without prefix, its attributes, its text exactly as sent, its children in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) name: String,
+    pub(crate) attributes: Vec<(String, String)>,
     pub(crate) text: String,
     pub(crate) children: Vec<Element>,
 }
@@ -26,6 +27,7 @@ impl Element {
     }
 
     /// All children of that name.
+    #[cfg(feature = "_bucket")]
     pub(crate) fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |c| c.name == name)
     }
@@ -47,7 +49,13 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Element, String> {
                 if root.is_some() || open.len() == MAX_DEPTH {
                     return Err("elements where none belong".to_owned());
                 }
-                open.push(Element { name: start.local_name().as_ref().to_owned(), ..Element::default() });
+                let mut element = Element { name: start.local_name().as_ref().to_owned(), ..Element::default() };
+                for attribute in start.attributes() {
+                    let attribute = attribute.map_err(|e| e.to_string())?;
+                    let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|e| e.to_string())?;
+                    element.attributes.push((attribute.key.as_ref().to_owned(), value.into_owned()));
+                }
+                open.push(element);
             }
             Event::End(_) => {
                 let Some(done) = open.pop() else { return Err("an end without a start".to_owned()) };
@@ -97,6 +105,7 @@ fn push(open: &mut [Element], text: &str) {
 }
 
 /// Escapes text for an element, or `None` where XML 1.0 cannot hold it at all (control characters).
+#[cfg(feature = "_bucket")]
 pub(crate) fn escape(text: &str) -> Option<String> {
     let representable =
         |c: char| matches!(c, '\t' | '\n' | '\r') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}'));
@@ -126,13 +135,13 @@ mod tests {
 
     #[test]
     fn text_is_kept_exactly() {
-        let document =
-            "<?xml version='1.0'?>\n<r xmlns='x'><Key> a &amp; b&#32;&#x41;<![CDATA[<c>]]> </Key><Empty/></r>\n";
+        let document = "<?xml version='1.0'?>\n<r xmlns='x' kind='a&amp;b'><Key> a &amp; b&#32;&#x41;<![CDATA[<c>]]> </Key><Empty/></r>\n";
         let root = parse(document.as_bytes()).expect("whole");
         assert_eq!(root.name, "r");
         assert_eq!(root.child_text("Key"), " a & b A<c> ");
         assert_eq!(root.child("Empty").map(|e| e.text.as_str()), Some(""));
-        assert_eq!(root.children_named("Key").count(), 1);
+        assert_eq!(root.children.iter().filter(|c| c.name == "Key").count(), 1);
+        assert_eq!(root.attributes.last(), Some(&("kind".to_owned(), "a&b".to_owned())));
     }
 
     #[test]
@@ -148,6 +157,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "_bucket")]
     #[test]
     fn escaping_survives_parsing() {
         for text in ["a&<>\"'b", "tab\tnew\nreturn\r", " blanks ", "é \u{1F600} ]]>", "&amp;"] {

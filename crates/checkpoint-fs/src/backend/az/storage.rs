@@ -1,0 +1,286 @@
+//! The storage: the trait's methods over one container and prefix.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::{HeaderValue, Method, StatusCode};
+
+use super::config::AzConfig;
+use super::dialect::AzDialect;
+use super::found::{Found, is_directory};
+use super::names::{self, MAX_KEY};
+use super::signer::AzSigner;
+use super::wire::{AzWire, RANGE};
+use super::{batch, copy, delete, list, write, writer};
+use crate::backend::headers::{content_range, object_meta};
+use crate::capability::Capabilities;
+use crate::credentials::CredentialCache;
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::guard::Guard;
+use crate::location::Location;
+use crate::path::ObjectPath;
+use crate::storage::{
+    CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
+    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteOptions, WriteOutcome,
+};
+use crate::transport::{Answer, Call, Failure, SystemClock, Transport, TransportParts};
+
+/// A prefix of a container of Azure Blob Storage.
+///
+/// One client with its connections and credentials, reused by every call. A `write` is a single request, up
+/// to 5,000 MiB. A [`writer`](Storage::writer) sends blocks of 8 MiB, up to 390 GiB, and publishes them with
+/// one request that carries the condition; blocks of a writer that is given up are billed by Azure until it
+/// forgets them, a week later. A `copy` is made by the service, at once as a rule; where it takes its time, a
+/// reader can meet an empty target until it is done. A delete takes the blob's snapshots along. The
+/// directories of a hierarchical namespace are not listed as objects.
+#[derive(Clone)]
+pub struct AzStorage {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) transport: Transport,
+    pub(super) wire: AzWire,
+    config: AzConfig,
+    url: String,
+    capabilities: Capabilities,
+}
+
+impl AzStorage {
+    /// A storage rooted at the location that the configuration was resolved for. Sends nothing.
+    ///
+    /// # Errors
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) when the HTTP client cannot be set up, and
+    /// [`Unsupported`](ErrorKind::Unsupported) for a root that Azure cannot hold.
+    pub fn new(config: AzConfig, location: &Location) -> Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let transport = Transport::new(TransportParts {
+            client: config.client().build()?,
+            credentials: CredentialCache::new(Arc::clone(config.credentials()), clock.clone()),
+            signer: Arc::new(AzSigner),
+            dialect: Arc::new(AzDialect),
+            clock,
+            retry: config.retry(),
+            attempt_timeout: config.read_timeout(),
+            concurrency: config.concurrency(),
+        });
+        let root = config.root();
+        names::check(root.as_str())?;
+        let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
+        let longest = MAX_KEY.saturating_sub(taken);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                transport,
+                wire: config.wire(),
+                url: location.to_string(),
+                config,
+                capabilities: Capabilities {
+                    write_if_absent: true,
+                    copy_if_absent: true,
+                    consistent_list: true,
+                    max_delete_batch: batch::LIMIT,
+                    max_path: longest,
+                    max_segment: longest,
+                    ..Capabilities::none()
+                },
+            }),
+        })
+    }
+
+    /// How this storage reaches its container.
+    pub fn config(&self) -> &AzConfig {
+        &self.inner.config
+    }
+}
+
+impl Inner {
+    /// A call of a method on a path.
+    pub(super) fn call(&self, operation: &'static str, path: &ObjectPath, guard: Option<&Guard>) -> Call {
+        let url = if path.is_root() { self.url.clone() } else { format!("{}/{path}", self.url) };
+        Call::new(operation, url, guard.cloned())
+    }
+
+    /// The root of this storage in its container.
+    pub(super) fn root(&self) -> &ObjectPath {
+        self.config.root()
+    }
+
+    /// The key of an object.
+    pub(super) fn key(&self, path: &ObjectPath, call: &Call) -> Result<String> {
+        if path.is_root() {
+            return Err(call.named(Error::invalid_config("the root is not an object")));
+        }
+        let key = self.root().join_path(path);
+        names::check(key.as_str()).map_err(|e| call.named(e))?;
+        Ok(key.as_str().to_owned())
+    }
+
+    /// The key of an object that is looked for.
+    fn key_to_read(&self, path: &ObjectPath, call: &Call) -> Result<String> {
+        if path.is_root() {
+            return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
+        }
+        self.key(path, call)
+    }
+
+    /// Asks for a blob's properties.
+    pub(super) async fn head(&self, call: &Call, key: &str) -> Result<Found, Failure> {
+        let request = self.wire.blob(Method::HEAD, key, &[], Bytes::new());
+        let answer = self.transport.send(call, &request).await?;
+        Found::read(&answer.headers)
+            .ok_or_else(|| Failure::unsent(call.named(Error::new(ErrorKind::Corrupt, "the answer has no length"))))
+    }
+
+    /// Asks for an object's metadata.
+    async fn stat(&self, call: &Call, key: &str) -> Result<ObjectMeta> {
+        let found = Box::pin(self.head(call, key)).await.map_err(|f| f.error)?;
+        if found.is_directory { Err(a_directory(call)) } else { Ok(found.meta) }
+    }
+
+    /// Reads an object, or a range of it.
+    async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+        let mut request = self.wire.blob(Method::GET, key, &[], Bytes::new());
+        if let Some(range) = &range {
+            let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
+                .map_err(|e| Failure::unsent(call.named(Error::invalid_config("not a range").with_source(e))))?;
+            request.headers.insert(RANGE, value);
+        }
+        let Answer { status, headers, body } = self.transport.send(call, &request).await?;
+        if is_directory(&headers) {
+            return Err(Failure::unsent(a_directory(call)));
+        }
+        let range = match (range, status) {
+            (Some(range), StatusCode::PARTIAL_CONTENT) => range,
+            (range, StatusCode::OK) => {
+                let meta = object_meta(&headers, body.len() as u64);
+                // A server may ignore the range.
+                let range = range.unwrap_or(0..u64::MAX);
+                let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
+                return Ok(ReadResult { bytes: body.slice(cut(range.start)..cut(range.end)), meta });
+            }
+            _ => return Err(wrong_range(call, format!("another part than asked: status={status}"))),
+        };
+        let Some((first, last, total)) = content_range(&headers) else {
+            // Azurite answers so, and not with status 416, where the object is empty.
+            if body.is_empty() {
+                let meta = self.stat(call, key).await.map_err(Failure::unsent)?;
+                if meta.size <= range.start {
+                    return Ok(ReadResult { bytes: body, meta });
+                }
+            }
+            return Err(wrong_range(call, "a part that it does not name".to_owned()));
+        };
+        let end = range.end.min(total);
+        if first != range.start || last.checked_add(1) != Some(end) || body.len() as u64 != end - first {
+            let (start, bytes) = (range.start, body.len());
+            let what = format!("another part: asked={start}-{end} got={first}-{last} bytes={bytes}");
+            return Err(wrong_range(call, what));
+        }
+        Ok(ReadResult { bytes: body, meta: object_meta(&headers, total) })
+    }
+
+    /// The answer to a range that holds no bytes.
+    async fn get_nothing(&self, call: &Call, key: &str) -> Result<ReadResult> {
+        Ok(ReadResult { bytes: Bytes::new(), meta: self.stat(call, key).await? })
+    }
+}
+
+fn a_directory(call: &Call) -> Error {
+    call.named(Error::new(ErrorKind::NotFound, "a directory is not an object"))
+}
+
+fn wrong_range(call: &Call, what: String) -> Failure {
+    let error = Error::new(ErrorKind::Corrupt, format!("the answer is {what}")).with_retry(Retry::Maybe);
+    Failure::unsent(call.named(error))
+}
+
+impl fmt::Debug for AzStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AzStorage").field("url", &self.inner.url).field("config", &self.inner.config).finish()
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Storage for AzStorage {
+    fn url(&self) -> &str {
+        &self.inner.url
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.inner.capabilities
+    }
+
+    async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult> {
+        let call = self.inner.call("read", path, options.guard.as_ref());
+        let key = self.inner.key_to_read(path, &call)?;
+        // Longer objects than this do not exist, and the service reads the end as a signed number.
+        let range = options.range.map(|r| r.start..r.end.min(i64::MAX as u64));
+        match range {
+            Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
+            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r))).await {
+                Ok(read) => Ok(read),
+                Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
+                    self.inner.get_nothing(&call, &key).await
+                }
+                Err(failure) => Err(failure.error),
+            },
+            None => Box::pin(self.inner.get(&call, &key, None)).await.map_err(|f| f.error),
+        }
+    }
+
+    async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("write", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
+    }
+
+    async fn writer(&self, path: &ObjectPath, options: WriteOptions) -> Result<Box<dyn StorageWriter>> {
+        let call = self.inner.call("write", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        writer::open(&self.inner, call, key, options.mode)
+    }
+
+    async fn stat(&self, path: &ObjectPath, options: StatOptions) -> Result<ObjectMeta> {
+        let call = self.inner.call("stat", path, options.guard.as_ref());
+        let key = self.inner.key_to_read(path, &call)?;
+        self.inner.stat(&call, &key).await
+    }
+
+    fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
+        list::list(Arc::clone(&self.inner), prefix, options)
+    }
+
+    async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("copy", from, options.guard.as_ref());
+        let (source, target) = (self.inner.key(from, &call)?, self.inner.key(to, &call)?);
+        Box::pin(copy::copy(&self.inner, &call, &source, &target, options.mode)).await
+    }
+
+    async fn delete(&self, path: &ObjectPath, options: DeleteOptions) -> Result<()> {
+        let call = self.inner.call("delete", path, options.guard.as_ref());
+        let key = self.inner.key(path, &call)?;
+        delete::one(&self.inner, &call, &key).await
+    }
+
+    async fn delete_many(&self, paths: Vec<ObjectPath>, options: DeleteOptions) -> Result<Vec<DeleteFailure>> {
+        Box::pin(delete::many(&self.inner, paths, options.guard.as_ref())).await
+    }
+
+    async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
+        let call = self.inner.call("create_dir", path, None);
+        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e)).map(|_| ())
+    }
+
+    async fn rename(&self, from: &ObjectPath, _to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
+        let call = self.inner.call("rename", from, None);
+        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e))?;
+        Err(call.named(
+            Error::unsupported("this store has no atomic rename").with_hint("write the object under its final name"),
+        ))
+    }
+}

@@ -1,0 +1,80 @@
+//! Metadata of an object from the headers of an answer.
+
+use std::time::SystemTime;
+
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
+
+use crate::storage::ObjectMeta;
+
+/// Metadata of an object of `size` bytes.
+pub(crate) fn object_meta(headers: &HeaderMap, size: u64) -> ObjectMeta {
+    let modified = text(headers, LAST_MODIFIED.as_str()).and_then(http_date);
+    ObjectMeta::new(size).with_etag(text(headers, ETAG.as_str()).map(bare_etag)).with_last_modified(modified)
+}
+
+/// The length that an answer gives.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, CONTENT_LENGTH.as_str())?.trim().parse().ok()
+}
+
+/// First byte, last byte and total of `Content-Range: bytes 0-9/100`.
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
+    let (range, total) = text(headers, CONTENT_RANGE.as_str())?.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.parse().ok()?, last.parse().ok()?, total.parse().ok()?))
+}
+
+/// An entity tag without its quotes.
+pub(crate) fn bare_etag(text: &str) -> String {
+    text.trim().trim_matches('"').to_owned()
+}
+
+/// A time as HTTP headers write it.
+pub(crate) fn http_date(text: &str) -> Option<SystemTime> {
+    date(text, Format::HttpDate)
+}
+
+/// A time in one of the formats.
+pub(crate) fn date(text: &str, format: Format) -> Option<SystemTime> {
+    SystemTime::try_from(DateTime::from_str(text.trim(), format).ok()?).ok()
+}
+
+/// A header that is text.
+pub(crate) fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn headers_are_read() {
+        let mut headers = HeaderMap::new();
+        headers.insert(ETAG, HeaderValue::from_static("\"abc-2\""));
+        headers.insert(LAST_MODIFIED, HeaderValue::from_static("Fri, 24 May 2013 00:00:00 GMT"));
+        headers.insert(CONTENT_RANGE, HeaderValue::from_static("bytes 3-9/100"));
+        let meta = object_meta(&headers, 100);
+        let then = UNIX_EPOCH + Duration::from_secs(1_369_353_600);
+        assert_eq!((meta.etag.as_deref(), meta.last_modified), (Some("abc-2"), Some(then)));
+        assert_eq!(content_range(&headers), Some((3, 9, 100)));
+        assert_eq!(date("2013-05-24T00:00:00.000Z", Format::DateTimeWithOffset), Some(then));
+        assert_eq!(http_date("yesterday"), None);
+    }
+
+    #[test]
+    fn a_range_without_a_total_is_none() {
+        let mut headers = HeaderMap::new();
+        for bad in ["bytes 0-1/*", "bytes */5", "0-1/5", "bytes 0/5"] {
+            headers.insert(CONTENT_RANGE, HeaderValue::from_str(bad).expect("valid"));
+            assert_eq!(content_range(&headers), None, "{bad}");
+        }
+    }
+}
