@@ -13,7 +13,7 @@ use checkpoint_fs::{
     DeleteOptions, ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
 };
 use checkpoint_testkit::mock::{CosMock, CosSettings, OssMock, OssSettings, TcLakeMock, TcLakeSettings};
-use checkpoint_testkit::server::{FakeGcsServer, S3Server};
+use checkpoint_testkit::server::{Azurite, FakeGcsServer, S3Server};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -64,6 +64,15 @@ impl Place {
     pub fn gs() -> Result<Self> {
         let server = FakeGcsServer::shared()?;
         Self::store(format!("gs://{}/jobs", server.new_bucket()?), server.variables())
+    }
+
+    /// A new container of Azurite.
+    ///
+    /// # Errors
+    /// When it is not installed; says what to do.
+    pub fn az() -> Result<Self> {
+        let server = Azurite::shared()?;
+        Self::store(format!("az://{}/jobs", server.new_container()?), server.variables())
     }
 
     /// A new bucket of a COS of its own.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use checkpoint_fs::{Environment, GsConfig, GsStorage, Location, OpenContext, Registry, StorageOptions, StorageRef};
 use checkpoint_testkit::conformance::{Settings, run_all};
 use checkpoint_testkit::mock::{CosMock, CosSettings, GcsMock, GcsSettings, TcLakeMock, TcLakeSettings, Versioning};
-use checkpoint_testkit::server::{FakeGcsServer, S3Server};
+use checkpoint_testkit::server::{Azurite, FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
 };
@@ -132,6 +132,16 @@ async fn tclake_conforms() -> anyhow::Result<()> {
     let outside = mock.requests().into_iter().find(|r| r.code == "AccessDenied" && r.query != "versioning=");
     anyhow::ensure!(outside.is_none(), "a request left the volume: {outside:?}");
     Ok(())
+}
+
+/// On Microsoft's own emulator, which checks signatures.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn az_conforms() -> anyhow::Result<()> {
+    let server = tokio::task::spawn_blocking(Azurite::shared).await??;
+    let container = tokio::task::spawn_blocking(|| server.new_container()).await??;
+    let registry = Registry::with_environment(server.environment());
+    let base = format!("az://{container}/deep in/a+container");
+    conforms(&registry, &base, &StorageOptions::new(), &Settings::default()).await
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

@@ -37,3 +37,8 @@ fn kill_gs_at_random_moments() -> anyhow::Result<()> {
 fn kill_on_tclake_at_random_moments() -> anyhow::Result<()> {
     siege("the mock of TCLake", &Place::tclake()?)
 }
+
+#[test]
+fn kill_az_at_random_moments() -> anyhow::Result<()> {
+    siege("Azurite", &Place::az()?)
+}

@@ -1,10 +1,11 @@
-//! A real S3 server for tests, started on demand on the loopback interface.
+//! Real servers for tests, started on demand on the loopback interface: [`Azurite`], and one for S3.
 //!
-//! Which one, in this order: the server at `MINIO_ENDPOINT` (with the keys of `AWS_ACCESS_KEY_ID` and
+//! Which S3 server, in this order: the server at `MINIO_ENDPOINT` (with the keys of `AWS_ACCESS_KEY_ID` and
 //! `AWS_SECRET_ACCESS_KEY`), a `minio` program on the `PATH`, or a single-node Ceph RADOS Gateway, which the
 //! tests install. [`S3Server::describe`] says which it is. Where there is none, starting fails with what to
 //! install: a test that needs a server never passes without one.
 
+mod azurite;
 mod bucket;
 mod daemon;
 mod fake_gcs;
@@ -17,6 +18,7 @@ use std::sync::OnceLock;
 use anyhow::{Context, Result, anyhow};
 use checkpoint_fs::Environment;
 
+pub use self::azurite::Azurite;
 pub use self::fake_gcs::FakeGcsServer;
 pub use self::rgw::{ObjectStore, RgwServer};
 
