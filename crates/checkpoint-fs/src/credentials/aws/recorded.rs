@@ -45,10 +45,11 @@ struct Outcome {
     seen_by_describing: usize,
 }
 
-async fn run(case: &Json) -> Outcome {
+async fn run(case: &Json, shared: &Json) -> Outcome {
     let files = case["files"].as_object().expect("files");
     let directory = home(&[]);
-    let routes = case["routes"].as_array().expect("routes").iter().map(route).collect();
+    let routes =
+        case.get("routes").unwrap_or(&shared["routes"]).as_array().expect("routes").iter().map(route).collect();
     let server = Server::start(routes).await;
     let at = directory.path().to_str().expect("UTF-8");
     let fill = |text: &Json| text.as_str().expect("text").replace("${HOME}", at).replace("${SERVER}", &server.url);
@@ -207,7 +208,7 @@ async fn replay(file: &str) {
     assert!(cases.len() > 10, "{file}");
     for case in cases {
         let id = case["id"].as_str().expect("text");
-        let outcome = run(case).await;
+        let outcome = run(case, &fixture["shared"]).await;
         compare(id, &case["expect"], &outcome);
         for error in [outcome.loaded.as_ref().err(), outcome.described.as_ref().err()].into_iter().flatten() {
             let shown = format!("{error} {error:?}");
@@ -249,4 +250,9 @@ async fn single_sign_on() {
 #[tokio::test]
 async fn agents_and_metadata() {
     replay("agents").await;
+}
+
+#[tokio::test]
+async fn settings_drawn_by_chance() {
+    replay("chance").await;
 }
