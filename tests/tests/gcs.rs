@@ -183,6 +183,18 @@ async fn a_part_of_which_nothing_arrives_ends_the_write() -> Result<()> {
 }
 
 #[tokio::test]
+async fn bytes_without_their_checksum_are_not_taken() -> Result<()> {
+    let (mock, _, storage) = start()?;
+    storage.write(&path("a")?, noise(1000), create()).await?.into_result("a")?;
+    mock.damage_next_downloads(2);
+    ensure!(bytes_of(&storage, "a").await? == noise(1000));
+    mock.damage_next_downloads(100);
+    let error = error_of(storage.read(&path("a")?, ReadOptions::new()).await)?;
+    ensure!(error.kind() == ErrorKind::Corrupt && error.retry() == Retry::Exhausted, "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn deletes_go_a_hundred_to_a_request_and_each_has_its_own_answer() -> Result<()> {
     let (mock, bucket, storage) = start()?;
     let mut paths = Vec::new();

@@ -235,10 +235,9 @@ pub(crate) fn list_query(prefix: &str, recursive: bool) -> Vec<(&str, &str)> {
 
 /// The endpoint, and where it came from. A test server's address may lack its scheme; the word `default` means the
 /// service itself.
-fn endpoint(asked: Option<String>, environment: &Environment) -> Result<(Endpoint, String)> {
-    if let Some(text) = asked {
-        const SOURCE: &str = "options: endpoint_url";
-        return Ok((Endpoint::parse(&text, SOURCE)?, SOURCE.to_owned()));
+fn endpoint(asked: Option<(String, String)>, environment: &Environment) -> Result<(Endpoint, String)> {
+    if let Some((text, source)) = asked {
+        return Ok((Endpoint::parse(&text, &source)?, source));
     }
     if let Some(text) = environment.get(EMULATOR_VARIABLE).filter(|text| *text != "default") {
         let has_scheme = text.starts_with("http://") || text.starts_with("https://");

@@ -24,11 +24,13 @@ pub(crate) enum Payer {
 /// The options as written, before environment and defaults.
 #[derive(Debug, Default)]
 pub(crate) struct GsOptions {
-    pub(crate) token: Option<Token>,
+    /// The token, and where it came from.
+    pub(crate) token: Option<(Token, String)>,
     pub(crate) scope: Scope,
     pub(crate) project: Option<String>,
     pub(crate) payer: Payer,
-    pub(crate) endpoint: Option<String>,
+    /// The endpoint, and where it came from.
+    pub(crate) endpoint: Option<(String, String)>,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -41,13 +43,13 @@ impl GsOptions {
         let mut kw = KwArgs::new("gs", options.get(&PROTOCOLS));
         let mut read = Self {
             project: kw.text("project").filter(|project| !project.is_empty()),
-            endpoint: kw.text("endpoint_url"),
+            endpoint: kw.text("endpoint_url").map(|url| (url, options.source(&PROTOCOLS, "endpoint_url"))),
             timeout: kw.seconds("requests_timeout").or(kw.seconds("timeout")),
             ..Self::default()
         };
         if let Some(value) = kw.value("token") {
             match Token::read(value) {
-                Ok(token) => read.token = token,
+                Ok(token) => read.token = token.map(|token| (token, options.source(&PROTOCOLS, "token"))),
                 Err(problem) => kw.problem(format!("token {problem}")),
             }
         }
@@ -66,9 +68,10 @@ impl GsOptions {
             session.ignored(&["trust_env"], "the proxy variables are always read");
         });
         kw.ignored(
-            &["use_listings_cache", "listings_expiry_time", "max_paths", "cache_timeout"],
-            "no listing is cached, so that a resumed job sees what was committed a moment ago",
+            &["use_listings_cache", "listings_expiry_time", "max_paths"],
+            "listings are kept by the registry that opens a storage, and by nobody else",
         );
+        kw.ignored(&["cache_timeout"], "the time that listings are kept is listings_expiry_time");
         kw.ignored(&["consistency"], "the checksum of what is written and read is always compared");
         kw.ignored(&["default_location"], "no bucket is ever made here");
         kw.ignored(
@@ -112,7 +115,7 @@ mod tests {
             "max_mrd_pool_cache_queue_size": 8, "use_listings_cache": false, "batch_size": 20,
         }))
         .expect("valid");
-        assert_eq!(options.token, Some(Token::Anonymous));
+        assert_eq!(options.token, Some((Token::Anonymous, "options: token".to_owned())));
         assert_eq!(options.scope, Scope::ReadOnly);
         assert_eq!(options.payer, Payer::Project("payer".to_owned()));
         assert_eq!((options.project.as_deref(), options.timeout), (Some("p"), Some(Duration::from_millis(7_500))));

@@ -28,13 +28,31 @@ pub(super) async fn stat(inner: &Inner, call: &Call, key: &str) -> Result<(Objec
     Ok((meta, resource.token().map(str::to_owned)))
 }
 
-/// Reads an object, or a range of it that is not empty.
+/// Reads an object, or a range of it that is not empty; again where what came was damaged on its way.
 pub(super) async fn get(
     inner: &Inner,
     call: &Call,
     key: &str,
     range: Option<Range<u64>>,
 ) -> Result<ReadResult, Failure> {
+    let policy = inner.transport.retry();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match Box::pin(get_once(inner, call, key, range.clone())).await {
+            Err(failure) if failure.error.retry() == Retry::Maybe && attempt < policy.attempts() => {
+                tracing::debug!(url = call.url, attempt, error = %failure.error, "the read is tried again");
+                tokio::time::sleep(policy.pause(attempt, None)).await;
+            }
+            Err(Failure { error, status, maybe_applied }) if error.retry() == Retry::Maybe => {
+                return Err(Failure { error: error.with_retry(Retry::Exhausted), status, maybe_applied });
+            }
+            settled => return settled,
+        }
+    }
+}
+
+async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
     let url = inner.object_url(key, &[("alt", "media")]);
     let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Bytes);
     // Objects that are kept compressed come as they are kept, so that sizes, ranges and checksums are right.

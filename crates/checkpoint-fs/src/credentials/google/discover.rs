@@ -22,8 +22,8 @@ const MAX_FILE: u64 = 1 << 20;
 /// Where tokens will come from.
 #[derive(Debug)]
 pub(super) enum Found {
-    Anonymous { source: &'static str },
-    Raw { token: Secret, source: &'static str },
+    Anonymous { source: String },
+    Raw { token: Secret, source: String },
     Key { key: Box<Key>, source: String },
     Metadata { is_required: bool },
 }
@@ -31,23 +31,31 @@ pub(super) enum Found {
 /// Finds it. Reads files, and sends nothing.
 pub(super) fn find(parts: &GoogleParts) -> Result<Found> {
     match &parts.token {
-        Some(Token::Anonymous) => Ok(Found::Anonymous { source: "options: token" }),
-        Some(Token::Raw(token)) => Ok(Found::Raw { token: token.clone(), source: "options: token" }),
-        Some(Token::Key(key)) => Ok(Found::Key { key: key.clone(), source: "options: token".to_owned() }),
-        Some(Token::File(path)) => from_file(path, "options: token"),
-        Some(Token::Cloud) => Ok(Found::Metadata { is_required: true }),
-        Some(Token::Default) => Ok(set_up(&parts.environment)?.unwrap_or(Found::Metadata { is_required: true })),
+        Some((token, source)) => chosen(token, source, &parts.environment),
         None => {
             let metadata = parts.on_google && parts.environment.get(NO_METADATA_VARIABLE) != Some("true");
             let none = if metadata {
                 Found::Metadata { is_required: false }
             } else if parts.on_google {
-                Found::Anonymous { source: "none found" }
+                Found::Anonymous { source: "none found".to_owned() }
             } else {
-                Found::Anonymous { source: "default of a configured endpoint" }
+                Found::Anonymous { source: "default of a configured endpoint".to_owned() }
             };
             Ok(set_up(&parts.environment)?.unwrap_or(none))
         }
+    }
+}
+
+/// What the option asks for.
+fn chosen(token: &Token, source: &str, environment: &Environment) -> Result<Found> {
+    let source = source.to_owned();
+    match token {
+        Token::Anonymous => Ok(Found::Anonymous { source }),
+        Token::Raw(token) => Ok(Found::Raw { token: token.clone(), source }),
+        Token::Key(key) => Ok(Found::Key { key: key.clone(), source }),
+        Token::File(path) => from_file(path, &source),
+        Token::Cloud => Ok(Found::Metadata { is_required: true }),
+        Token::Default => Ok(set_up(environment)?.unwrap_or(Found::Metadata { is_required: true })),
     }
 }
 

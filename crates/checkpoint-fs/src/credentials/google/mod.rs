@@ -32,8 +32,8 @@ const SOMEBODY: &str = "oauth2";
 /// What access tokens are made of.
 #[derive(Debug)]
 pub(crate) struct GoogleParts {
-    /// The option, where it is given.
-    pub(crate) token: Option<Token>,
+    /// The option, where it is given, and where it came from.
+    pub(crate) token: Option<(Token, String)>,
     pub(crate) scope: Scope,
     /// Whether requests go to the service itself. A test server is not asked about this machine's identity.
     pub(crate) on_google: bool,
@@ -71,10 +71,10 @@ impl GoogleCredentials {
     /// What can be said without asking anybody.
     pub(crate) fn known_offline(&self) -> Result<KnownOffline> {
         let known = |principal: Option<String>, source: String| KnownOffline { principal, is_anonymous: false, source };
-        let anonymous = |source: &str| KnownOffline { principal: None, is_anonymous: true, source: source.to_owned() };
+        let anonymous = |source| KnownOffline { principal: None, is_anonymous: true, source };
         Ok(match self.found()? {
             Found::Anonymous { source } => anonymous(source),
-            Found::Raw { source, .. } => known(Some(SOMEBODY.to_owned()), source.to_owned()),
+            Found::Raw { source, .. } => known(Some(SOMEBODY.to_owned()), source),
             Found::Key { key, source } => known(key.principal(), source),
             Found::Metadata { .. } => known(None, "the machine's metadata server, when it is first needed".to_owned()),
         })

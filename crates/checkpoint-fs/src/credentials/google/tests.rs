@@ -117,6 +117,7 @@ fn parse(bytes: &[u8]) -> Option<Received> {
 
 fn credentials(token: Option<Value>, variables: &[(&str, &str)], clock: &Arc<Clock>) -> Result<GoogleCredentials> {
     let token = token.and_then(|value| Token::read(&value).expect("a token"));
+    let token = token.map(|token| (token, "options: token".to_owned()));
     let environment = variables.iter().copied().collect();
     let parts = GoogleParts { token, scope: Scope::ReadWrite, on_google: true, environment };
     GoogleCredentials::with_clock(parts, Arc::<Clock>::clone(clock))

@@ -34,6 +34,8 @@ pub(crate) struct State {
     generation: u64,
     pub(crate) sessions: BTreeMap<String, Session>,
     pub(crate) shorten: Option<usize>,
+    /// Downloads that are still to be damaged.
+    damaged: u32,
     /// Copies under way by their tokens: how many bytes are copied.
     copies: BTreeMap<String, usize>,
 }
@@ -53,6 +55,10 @@ impl Buckets {
 
     pub(crate) fn shorten_next_part(&self, bytes: usize) {
         self.with(|state| state.shorten = Some(bytes));
+    }
+
+    pub(crate) fn damage_next_downloads(&self, times: u32) {
+        self.with(|state| state.damaged = times);
     }
 
     pub(crate) fn names(&self, bucket: &str) -> (Vec<String>, usize) {
@@ -80,7 +86,7 @@ impl Buckets {
         match (request.method.as_str(), &target.key, &target.copy) {
             ("GET", None, None) => self.with(|state| list(state.objects(&target.bucket)?, settings.page, target)),
             ("GET", Some(key), None) if target.get("alt") == Some("media") => {
-                self.with(|state| download(state.object(&target.bucket, key), request)).map_err(Fault::plain)
+                self.with(|state| state.download(&target.bucket, key, request)).map_err(Fault::plain)
             }
             ("GET", Some(key), None) => self.with(|state| Ok(described(state.object(&target.bucket, key)?, key))),
             ("DELETE", Some(key), None) => self.delete(&target.bucket, key),
@@ -101,6 +107,20 @@ impl State {
 
     fn object(&mut self, bucket: &str, key: &str) -> Result<&Object, Fault> {
         self.objects(bucket)?.get(key).ok_or_else(|| Fault::no_object(bucket, key))
+    }
+
+    /// A download, damaged where a test wants it so.
+    fn download(&mut self, bucket: &str, key: &str, request: &Arrived) -> Result<Answer, Fault> {
+        let mut answer = download(self.object(bucket, key)?, request)?;
+        if self.damaged > 0 && !answer.body.is_empty() {
+            self.damaged -= 1;
+            let mut bytes = answer.body.to_vec();
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+            }
+            answer.body = bytes.into();
+        }
+        Ok(answer)
     }
 
     /// Checks the condition of a write: `ifGenerationMatch`, where 0 means that nothing may be there.
@@ -201,8 +221,7 @@ fn described(object: &Object, key: &str) -> Answer {
 }
 
 /// A whole object, or the range that the request asks for.
-fn download(object: Result<&Object, Fault>, request: &Arrived) -> Result<Answer, Fault> {
-    let object = object?;
+fn download(object: &Object, request: &Arrived) -> Result<Answer, Fault> {
     let total = object.bytes.len();
     let answer = |status, bytes: Bytes| {
         Answer { body: bytes, ..Answer::new(status) }

@@ -114,6 +114,11 @@ impl GcsMock {
         self.service.buckets.shorten_next_part(bytes);
     }
 
+    /// The last byte of the next downloads is another than it should be.
+    pub fn damage_next_downloads(&self, times: u32) {
+        self.service.buckets.damage_next_downloads(times);
+    }
+
     /// The next deletes of a key within a batch are answered with `rateLimitExceeded`.
     pub fn keep_key(&self, key: &str, times: u32) {
         self.service.controls.keep_key(key, "rateLimitExceeded", times);
