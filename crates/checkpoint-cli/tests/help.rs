@@ -6,7 +6,7 @@ use std::path::Path;
 
 use program::ckpt;
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 18] = [
     &[],
     &["run"],
     &["plan"],
@@ -22,7 +22,9 @@ const COMMANDS: [&[&str]; 16] = [
     &["fs", "cat"],
     &["fs", "cp"],
     &["fs", "stat"],
+    &["fs", "resolve"],
     &["fs", "rm"],
+    &["fs", "doctor"],
 ];
 
 #[test]

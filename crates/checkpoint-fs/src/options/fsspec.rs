@@ -9,7 +9,7 @@ mod variables;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Entry, Environment, StorageOptions};
 use crate::error::Result;
@@ -21,13 +21,13 @@ const APART: [&str; 2] = ["file", "memory"];
 
 /// What files and variables set: keywords by protocol, each with its source.
 #[derive(Default)]
-struct Configuration(BTreeMap<String, (Map<String, Value>, BTreeMap<String, String>)>);
+struct Configuration(BTreeMap<String, Entry>);
 
 impl Configuration {
     fn set(&mut self, protocol: &str, key: &str, value: Value, source: &str) {
-        let (kwargs, sources) = self.0.entry(protocol.to_owned()).or_default();
-        kwargs.insert(key.to_owned(), value);
-        sources.insert(key.to_owned(), source.to_owned());
+        let entry = self.0.entry(protocol.to_owned()).or_default();
+        entry.kwargs.insert(key.to_owned(), value);
+        entry.sources.insert(key.to_owned(), source.to_owned());
     }
 }
 
@@ -52,9 +52,9 @@ pub(crate) fn layered(
     let mut ordered: Vec<&str> = names.to_vec();
     ordered.sort_by_key(|name| ORDER.iter().position(|n| n == name));
     let mut merged = Entry::default();
-    for (kwargs, sources) in ordered.iter().filter_map(|name| configuration.0.remove(*name)) {
-        merged.kwargs.extend(kwargs);
-        merged.sources.extend(sources);
+    for entry in ordered.iter().filter_map(|name| configuration.0.remove(*name)) {
+        merged.kwargs.extend(entry.kwargs);
+        merged.sources.extend(entry.sources);
     }
     if let Some(own) = explicit.entry(&[first]) {
         merged.sources.retain(|key, _| !own.kwargs.contains_key(key));

@@ -5,6 +5,7 @@ mod cp;
 mod doctor;
 mod ls;
 mod place;
+mod resolve;
 mod rm;
 mod stat;
 
@@ -32,6 +33,8 @@ enum FsCommand {
     Cp(cp::CpArgs),
     /// Show what is known of a file
     Stat(stat::StatArgs),
+    /// Show how a URL would be reached: endpoint, region, credentials; nothing is sent
+    Resolve(resolve::ResolveArgs),
     /// Delete files, or directories with -r
     Rm(rm::RmArgs),
     /// Show how a URL is reached, and try whether the store does what a job needs
@@ -45,6 +48,7 @@ pub(crate) async fn run(args: &FsArgs, session: &Session) -> Result<Exit> {
         FsCommand::Cat(args) => cat::run(args, session).await,
         FsCommand::Cp(args) => cp::run(args, session).await,
         FsCommand::Stat(args) => stat::run(args, session).await,
+        FsCommand::Resolve(args) => resolve::run(args, session).await,
         FsCommand::Rm(args) => rm::run(args, session).await,
         FsCommand::Doctor(args) => Box::pin(doctor::run(args, session)).await,
     }

@@ -1,7 +1,7 @@
 //! What a URL of S3 resolves to, for those who ask.
 
 use super::config::{Credentialing, S3Config};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::resolution::Resolution;
 
@@ -49,7 +49,7 @@ fn credentials(config: &S3Config, resolution: &mut Resolution) -> Result<String>
             resolution.access_key_id = described.access_key_id;
             resolution.has_session_token = described.has_session_token;
             described.source.ok_or_else(|| {
-                Error::new(ErrorKind::Unauthenticated, "there are no credentials")
+                Error::invalid_config("there are no credentials")
                     .with_hint("give key and secret, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or set anon to true for a public bucket")
             })
         }

@@ -69,7 +69,7 @@ pub(super) async fn run(args: &DoctorArgs, session: &Session) -> Result<Exit> {
     let resolution = session.registry.resolve(&args.url, &session.options).await?;
     let json = args.json.json;
     if !json {
-        session.out.line(resolution.key.clone())?;
+        session.out.line(super::resolve::text(&resolution))?;
     }
     let location = Location::parse(&args.url)?.join(&format!("ckpt-doctor-{:016x}", session.runtime.random()))?;
     let mut rows = Vec::new();

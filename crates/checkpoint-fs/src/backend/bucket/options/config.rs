@@ -23,6 +23,7 @@ impl Reader<'_> {
             self.read.concurrency = config.count("max_pool_connections", 1).and_then(|n| usize::try_from(n).ok());
             self.read.attempts = config.nested("retries", |retries| {
                 word(retries, "mode", &RETRY_MODES);
+                retries.ignored(&["mode"], "there is one way of retrying");
                 let total = retries.count("total_max_attempts", 1);
                 // `max_attempts` counts what comes after the first attempt.
                 let more = retries.count("max_attempts", 0).map(|n| n.saturating_add(1));
@@ -35,9 +36,13 @@ impl Reader<'_> {
             self.read.defaults_mode = self.given(config.text("defaults_mode"), "config_kwargs.defaults_mode");
             self.proxies(config);
             signature(config);
-            // No checksum that a compatible store could refuse is ever sent; what is set must be right all the same.
+            // What is set must be right all the same, as for botocore.
             word(config, "request_checksum_calculation", &CHECKSUM_MODES);
             word(config, "response_checksum_validation", &CHECKSUM_MODES);
+            config.ignored(
+                &["request_checksum_calculation", "response_checksum_validation"],
+                "no checksum that a compatible store could refuse is ever sent",
+            );
             config.ignored(
                 &[
                     "user_agent",
@@ -55,6 +60,8 @@ impl Reader<'_> {
                     "auth_scheme_preference",
                     "connector_args",
                     "http_session_cls",
+                    "warm_up_loader_caches",
+                    "s3_disable_express_session_auth",
                 ],
                 "it changes no request here",
             );
