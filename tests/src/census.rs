@@ -128,6 +128,11 @@ impl Tally {
         }
     }
 
+    /// Whether three quarters of the kills hit between the first pending record and the last commit.
+    pub fn hits_often(&self) -> bool {
+        self.in_window * 4 >= self.kills * 3
+    }
+
     /// How often a row occurred.
     pub fn of(&self, row: Row) -> u64 {
         self.rows.get(&row).copied().unwrap_or(0)
