@@ -25,6 +25,6 @@ pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_na
 pub use self::config::BucketConfig;
 pub(crate) use self::dialect::XmlDialect;
 #[cfg(any(feature = "s3", feature = "cos"))]
-pub(crate) use self::options::{CHECKSUM_MODES, Given, RETRY_MODES, S3Options};
+pub(crate) use self::options::{CHECKSUM_MODES, Given, OwnNames, RETRY_MODES, S3Options};
 pub use self::storage::BucketStorage;
 pub(crate) use self::vendor::{IfAbsent, Vendor};

@@ -56,6 +56,17 @@ pub(crate) struct S3Options {
     pub(crate) proxies: Option<Vec<(String, String)>>,
 }
 
+/// Some options in a vendor's own words.
+#[derive(Debug)]
+pub(crate) struct OwnNames {
+    /// The access key ID.
+    pub(crate) key: &'static str,
+    /// The secret.
+    pub(crate) secret: &'static str,
+    /// The region.
+    pub(crate) region: &'static str,
+}
+
 /// The options while they are read: the values, and how sources are called.
 struct Reader<'o> {
     protocols: &'o [&'static str],
@@ -77,14 +88,18 @@ impl Reader<'_> {
 
 impl S3Options {
     /// Reads the options of the first of these protocols that has any; messages call them by the first name.
+    /// `own` names some of them in the vendor's words, besides those of s3fs.
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
-    pub(crate) fn read(protocols: &[&'static str], options: &StorageOptions) -> Result<Self> {
+    pub(crate) fn read(protocols: &[&'static str], own: Option<&OwnNames>, options: &StorageOptions) -> Result<Self> {
         let name = protocols.first().copied().unwrap_or_default();
         let mut kw = KwArgs::new(name, options.get(protocols));
         let mut reader = Reader { protocols, options, read: Self::default(), twice: Vec::new() };
-        reader.keys(&mut kw);
+        reader.keys(own, &mut kw);
+        if let Some(own) = own {
+            reader.read.region = reader.given(kw.text(own.region), own.region);
+        }
         reader.read.profile = kw.text("profile");
         reader.read.anonymous = reader.given(kw.flag("anon"), "anon");
         reader.read.endpoint = reader.given(kw.text("endpoint_url"), "endpoint_url");
@@ -94,6 +109,9 @@ impl S3Options {
         reader.config_kwargs(&mut kw);
         reader.additional_kwargs(&mut kw);
         without_effect(&mut kw);
+        if kw.flag("delete_content_md5") == Some(false) {
+            kw.problem("delete_content_md5 cannot be false: every store takes the digest, and some demand it");
+        }
         for key in &reader.twice {
             kw.problem(format!("client_kwargs.{key} says something else than the option of the same meaning outside"));
         }
@@ -128,8 +146,8 @@ impl S3Options {
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 impl Reader<'_> {
-    /// `key` and `secret`, for which `username` and `password` are other names.
-    fn keys(&mut self, kw: &mut KwArgs<'_>) {
+    /// `key` and `secret`, for which `username` and `password` are other names, and the vendor's.
+    fn keys(&mut self, own: Option<&OwnNames>, kw: &mut KwArgs<'_>) {
         self.read.key = kw.text("key");
         self.read.secret = kw.text("secret");
         self.read.token = kw.text("token");
@@ -142,10 +160,12 @@ impl Reader<'_> {
             *slot = Some(text);
             true
         };
-        if other(kw, &mut self.read.key, "key", "username") {
-            self.read.key_source = Some(self.source("username"));
+        for (key, secret) in [("username", "password")].into_iter().chain(own.map(|own| (own.key, own.secret))) {
+            if other(kw, &mut self.read.key, "key", key) {
+                self.read.key_source = Some(self.source(key));
+            }
+            other(kw, &mut self.read.secret, "secret", secret);
         }
-        other(kw, &mut self.read.secret, "secret", "password");
     }
 }
 

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use super::credentials::CosEnvironment;
 use super::endpoint::CosEndpoint;
 use super::{PROTOCOLS, vendor};
-use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, S3Options, check_bucket};
+use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, OwnNames, S3Options, check_bucket};
 use crate::credentials::{AnonymousCredentials, CredentialProvider, ProviderChain, StaticCredentials};
 use crate::error::{Error, Result};
 use crate::location::Location;
@@ -22,6 +22,9 @@ use crate::transport::{ClientSettings, RetryPolicy, TlsRoots};
 pub(crate) const ENDPOINT_VARIABLE: &str = "COS_ENDPOINT";
 /// The variable of the region.
 pub(crate) const REGION_VARIABLE: &str = "COS_REGION";
+
+/// What COS calls a key pair and its place.
+const OWN_NAMES: OwnNames = OwnNames { key: "secret_id", secret: "secret_key", region: "region" };
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DEFAULT_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,7 +65,7 @@ impl CosConfig {
         let endpoint = given.endpoint_or_default()?;
         let region = given.region_of(&endpoint.value)?;
         let Given { options, environment, credentials, .. } = given;
-        let (address, addressing) = endpoint.value.address(bucket, style(&options))?;
+        let (address, addressing) = endpoint.value.address(bucket, style(&options).as_ref())?;
         let concurrency = options.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
         let retry = RetryPolicy::default();
         Ok(Self {
@@ -140,10 +143,11 @@ impl CosConfig {
     /// As [`CosConfig::resolve`].
     pub(crate) fn check(context: &OpenContext) -> Result<()> {
         let given = Given::read(context)?;
+        let asked = style(&given.options);
         match given.endpoint {
-            Some(endpoint) if style(&given.options) == Some(Addressing::Path) => {
+            Some(endpoint) if asked.as_ref().is_some_and(|style| style.value == Addressing::Path) => {
                 let bucket = endpoint.value.held_bucket().unwrap_or("bucket-1");
-                endpoint.value.address(bucket, style(&given.options)).map(|_| ())
+                endpoint.value.address(bucket, asked.as_ref()).map(|_| ())
             }
             _ => Ok(()),
         }
@@ -253,7 +257,7 @@ struct Given<'c> {
 
 impl<'c> Given<'c> {
     fn read(context: &'c OpenContext) -> Result<Self> {
-        let mut options = S3Options::read(&PROTOCOLS, &context.options)?;
+        let mut options = S3Options::read(&PROTOCOLS, Some(&OWN_NAMES), &context.options)?;
         let environment = &context.environment;
         refuse_aws(&options)?;
         let tls = options.uses_tls();
@@ -299,8 +303,9 @@ impl<'c> Given<'c> {
 }
 
 /// The addressing style that is asked for.
-fn style(options: &S3Options) -> Option<Addressing> {
-    options.addressing.as_ref().and_then(|style| style.value)
+fn style(options: &S3Options) -> Option<Setting<Addressing>> {
+    let asked = options.addressing.as_ref()?;
+    Some(Setting { value: asked.value?, source: asked.source.clone() })
 }
 
 /// Refuses what only AWS has.

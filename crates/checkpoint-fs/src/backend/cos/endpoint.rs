@@ -1,5 +1,7 @@
 //! COS's endpoints: which hosts are its own, which region they name, and where the bucket's name stands.
 
+use std::borrow::Cow;
+
 use crate::backend::bucket::{Addressing, BucketAddress, Endpoint, is_host_name};
 use crate::error::{Error, Result};
 use crate::resolution::Setting;
@@ -100,18 +102,20 @@ impl CosEndpoint {
     pub(crate) fn address(
         &self,
         bucket: &str,
-        asked: Option<Addressing>,
+        asked: Option<&Setting<Addressing>>,
     ) -> Result<(BucketAddress, Setting<Addressing>)> {
         if let Some(own) = &self.own {
             return self.own_address(own, bucket, asked);
         }
         let held = self.endpoint.host.strip_prefix(bucket).and_then(|rest| rest.strip_prefix('.'));
+        let fits = is_host_name(bucket, !self.is_encrypted());
         let (endpoint, addressing, source) = match (asked, held) {
-            _ if self.endpoint.is_ip() => (None, Addressing::Path, "an IP address has no sub-hosts"),
-            (Some(Addressing::Path), _) => (None, Addressing::Path, ASKED),
-            (_, Some(rest)) => (Some(self.at_host(rest.to_owned())), Addressing::Virtual, HELD),
-            (Some(Addressing::Virtual), _) => (None, Addressing::Virtual, ASKED),
-            (None, _) => (None, Addressing::Path, "default of a host that is not COS's own"),
+            _ if self.endpoint.is_ip() => (None, Addressing::Path, "an IP address has no sub-hosts".into()),
+            (Some(Setting { value: Addressing::Path, source }), _) => (None, Addressing::Path, source.clone()),
+            (_, Some(rest)) => (Some(self.at_host(rest.to_owned())), Addressing::Virtual, HELD.into()),
+            _ if !fits => (None, Addressing::Path, "the bucket's name cannot be part of the host".into()),
+            (Some(Setting { value: Addressing::Virtual, source }), _) => (None, Addressing::Virtual, source.clone()),
+            (None, _) => (None, Addressing::Path, "default of a host that is not COS's own".into()),
         };
         let address = BucketAddress::new(endpoint.as_ref().unwrap_or(&self.endpoint), addressing, bucket);
         Ok((address, Setting::new(addressing, source)))
@@ -121,12 +125,13 @@ impl CosEndpoint {
         &self,
         own: &OwnHost,
         bucket: &str,
-        asked: Option<Addressing>,
+        asked: Option<&Setting<Addressing>>,
     ) -> Result<(BucketAddress, Setting<Addressing>)> {
-        if asked == Some(Addressing::Path) {
-            return Err(Error::invalid_config(
-                "COS refuses path-style requests: option=config_kwargs.s3.addressing_style value=path",
-            )
+        if let Some(Setting { value: Addressing::Path, source }) = asked {
+            return Err(Error::invalid_config(format!(
+                "COS refuses path-style requests: source={source} value={}",
+                Addressing::Path
+            ))
             .with_hint("set config_kwargs.s3.addressing_style to virtual, or leave it out"));
         }
         if !is_host_name(bucket, false) {
@@ -135,15 +140,15 @@ impl CosEndpoint {
             ))
             .with_hint("a bucket of COS is called name-APPID, for example data-1250000000, in lower case"));
         }
-        let source = match &own.bucket {
-            Some(held) if held != bucket => {
+        let source: Cow<'static, str> = match (&own.bucket, asked) {
+            (Some(held), _) if held != bucket => {
                 let message = format!("the endpoint holds another bucket than the URL: endpoint={held} url={bucket}");
                 return Err(Error::invalid_config(message)
                     .with_hint(format!("write the endpoint without a bucket: https://{}", own.service)));
             }
-            Some(_) => HELD,
-            None if asked.is_some() => ASKED,
-            None => "the only style that COS accepts",
+            (Some(_), _) => HELD.into(),
+            (None, Some(asked)) => asked.source.clone(),
+            (None, None) => "the only style that COS accepts".into(),
         };
         let endpoint = self.at_host(own.service.clone());
         let address = BucketAddress::new(&endpoint, Addressing::Virtual, bucket);
@@ -151,7 +156,6 @@ impl CosEndpoint {
     }
 }
 
-const ASKED: &str = "options: config_kwargs.s3.addressing_style";
 const HELD: &str = "the endpoint already holds the bucket";
 
 /// Whether a host, perhaps with a port, is COS's own.
@@ -189,6 +193,10 @@ mod tests {
 
     const BUCKET: &str = "bkt-125";
 
+    fn setting(asked: Option<Addressing>) -> Option<Setting<Addressing>> {
+        asked.map(|style| Setting::new(style, "a test"))
+    }
+
     fn endpoint(text: &str) -> CosEndpoint {
         CosEndpoint::parse(text, true, "test").expect(text)
     }
@@ -224,11 +232,12 @@ mod tests {
             ("http://localhost:9000", None, "http://localhost:9000/bkt-125/k"),
             ("http://localhost:9000", Some(Path), "http://localhost:9000/bkt-125/k"),
             ("http://minio.local", Some(Virtual), "http://bkt-125.minio.local/k"),
+            ("http://minio.local", None, "http://minio.local/bkt-125/k"),
             ("http://bkt-125.files.example", None, "http://bkt-125.files.example/k"),
             ("http://bkt-125.files.example", Some(Path), "http://bkt-125.files.example/bkt-125/k"),
             ("https://cos-internal.ap-x.tencentcos.cn", None, "https://bkt-125.cos-internal.ap-x.tencentcos.cn/k"),
         ] {
-            let (address, _) = endpoint(text).address(BUCKET, asked).expect(text);
+            let (address, _) = endpoint(text).address(BUCKET, setting(asked).as_ref()).expect(text);
             assert_eq!(address.object_url("k"), expected, "{text} {asked:?}");
         }
     }
@@ -242,7 +251,7 @@ mod tests {
             (own, "Bkt_125", None, "name-APPID"),
             ("https://other-1.cos.ap-x.myqcloud.com", BUCKET, None, "https://cos.ap-x.myqcloud.com"),
         ] {
-            let error = endpoint(text).address(bucket, asked).expect_err(text);
+            let error = endpoint(text).address(bucket, setting(asked).as_ref()).expect_err(text);
             assert_eq!(error.kind(), ErrorKind::InvalidConfig);
             assert!(error.hint().is_some_and(|hint| hint.contains(expected)), "{error:?}");
         }

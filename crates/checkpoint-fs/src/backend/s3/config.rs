@@ -67,7 +67,7 @@ impl S3Config {
     /// half a key pair; [`Unsupported`](crate::ErrorKind::Unsupported) for kinds of buckets and credentials
     /// that are not.
     pub fn resolve(bucket: &str, context: &OpenContext) -> Result<Self> {
-        let options = S3Options::read(&PROTOCOLS, &context.options)?;
+        let options = S3Options::read(&PROTOCOLS, None, &context.options)?;
         let settings = Settings::read(&context.environment, options.profile.as_deref())?;
         check_bucket(bucket)?;
         if bucket.ends_with(DIRECTORY_BUCKET) {

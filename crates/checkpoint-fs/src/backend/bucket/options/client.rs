@@ -30,7 +30,13 @@ impl Reader<'_> {
                     None => self.read.endpoint = self.given(Some(url), "client_kwargs.endpoint_url"),
                 }
             }
-            self.read.region = self.given(client.text("region_name"), "client_kwargs.region_name");
+            if let Some(region) = client.text("region_name") {
+                match &self.read.region {
+                    Some(given) if given.value != region => self.twice.push("region_name"),
+                    Some(_) => {}
+                    None => self.read.region = self.given(Some(region), "client_kwargs.region_name"),
+                }
+            }
             self.read.verify = self.given(client.text("verify"), "client_kwargs.verify");
             if let Some(tls) = client.flag("use_ssl") {
                 // As in s3fs, this one counts.

@@ -3,7 +3,7 @@ use crate::ErrorKind;
 
 fn read(options: serde_json::Value) -> Result<S3Options> {
     let options = StorageOptions::from_value(serde_json::json!({"s3a": options})).expect("the right shape");
-    S3Options::read(&["s3", "s3a"], &options)
+    S3Options::read(&["s3", "s3a"], None, &options)
 }
 
 #[test]
@@ -90,4 +90,30 @@ fn proxies_and_other_names_of_keys() {
     assert_eq!(options.key_source.as_deref(), Some("options: username"));
     assert_eq!(options.tls.map(|s| s.value), Some(false));
     assert_eq!(options.proxies, Some(vec![("https".to_owned(), "http://proxy:3128".to_owned())]));
+}
+
+#[test]
+fn a_vendors_own_words_mean_the_same() {
+    let own = OwnNames { key: "secret_id", secret: "secret_key", region: "region" };
+    let read = |options| {
+        let options = StorageOptions::from_value(serde_json::json!({"cos": options})).expect("the right shape");
+        S3Options::read(&["cos", "cosn"], Some(&own), &options)
+    };
+    let options = read(serde_json::json!({"secret_id": "AK", "secret_key": "SK", "region": "ap-x"})).expect("valid");
+    assert_eq!((options.key.as_deref(), options.secret.as_deref()), (Some("AK"), Some("SK")));
+    assert_eq!(options.key_source.as_deref(), Some("options: secret_id"));
+    assert_eq!(options.region, Some(Setting::new("ap-x".to_owned(), "options: region")));
+    for (options, expected) in [
+        (serde_json::json!({"key": "A", "secret_id": "B"}), "key and secret_id mean the same"),
+        (serde_json::json!({"region": "a", "client_kwargs": {"region_name": "b"}}), "region_name says something else"),
+    ] {
+        assert!(read(options).expect_err(expected).to_string().contains(expected));
+    }
+}
+
+#[test]
+fn the_digest_of_deletes_cannot_be_left_out() {
+    read(serde_json::json!({"delete_content_md5": true})).expect("it is sent anyway");
+    let error = read(serde_json::json!({"delete_content_md5": false})).expect_err("it is needed");
+    assert!(error.to_string().contains("some demand it"), "{error}");
 }
