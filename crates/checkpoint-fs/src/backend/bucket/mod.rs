@@ -24,7 +24,11 @@ pub use self::address::Addressing;
 pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_name};
 pub use self::config::BucketConfig;
 pub(crate) use self::dialect::XmlDialect;
+#[cfg(feature = "cos")]
+pub(crate) use self::options::OwnNames;
 #[cfg(any(feature = "s3", feature = "cos"))]
-pub(crate) use self::options::{CHECKSUM_MODES, Given, OwnNames, RETRY_MODES, S3Options};
+pub(crate) use self::options::S3Options;
+#[cfg(feature = "s3")]
+pub(crate) use self::options::{CHECKSUM_MODES, Given, RETRY_MODES};
 pub use self::storage::BucketStorage;
 pub(crate) use self::vendor::{IfAbsent, Vendor};

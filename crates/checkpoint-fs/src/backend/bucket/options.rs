@@ -6,6 +6,7 @@ mod extra;
 
 use std::time::Duration;
 
+#[cfg(feature = "s3")]
 pub(crate) use self::config::{CHECKSUM_MODES, RETRY_MODES};
 use http::HeaderMap;
 
@@ -120,6 +121,7 @@ impl S3Options {
     }
 
     /// Whether requests go out unsigned.
+    #[cfg(feature = "cos")]
     pub(crate) fn is_anonymous(&self) -> bool {
         self.anonymous.as_ref().is_some_and(|anonymous| anonymous.value)
     }
