@@ -15,12 +15,17 @@ pub(crate) mod bucket;
 #[cfg(feature = "cos")]
 pub(crate) mod cos;
 #[cfg(feature = "_http")]
+#[cfg_attr(
+    not(any(feature = "_bucket", feature = "az")),
+    allow(dead_code, reason = "not every store has slashes in paths")
+)]
 pub(crate) mod encode;
 #[cfg(feature = "_http")]
 pub(crate) mod endpoint;
 #[cfg(feature = "gs")]
 pub(crate) mod gs;
-#[cfg(any(feature = "_bucket", feature = "az"))]
+#[cfg(feature = "_http")]
+#[cfg_attr(not(feature = "_bucket"), allow(dead_code, reason = "not every store needs all of them"))]
 pub(crate) mod headers;
 #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod listed;

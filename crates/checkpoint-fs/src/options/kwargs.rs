@@ -135,6 +135,7 @@ impl<'a> KwArgs<'a> {
     }
 
     /// Whether an object is given, whose keys the caller reads by itself.
+    #[cfg(feature = "_bucket")]
     pub(crate) fn object(&mut self, key: &'static str) -> bool {
         match self.raw(key) {
             Some(Value::Object(_)) => true,

@@ -5,6 +5,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use super::batch;
+use crate::backend::headers::text;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
@@ -45,7 +46,7 @@ pub(crate) fn is_missing_bucket(error: &crate::Error) -> bool {
 
 impl Dialect for GsDialect {
     fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError {
-        let request_id = header(headers, "x-guploader-uploadid").unwrap_or_default().to_owned();
+        let request_id = text(headers, "x-guploader-uploadid").unwrap_or_default().to_owned();
         match serde_json::from_slice::<Document>(body) {
             Ok(Document { error }) => {
                 let code = error.errors.into_iter().next().map(|first| first.reason).unwrap_or_default();
@@ -64,7 +65,7 @@ impl Dialect for GsDialect {
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
-        if header(headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("multipart/")) {
+        if text(headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("multipart/")) {
             return batch::check_whole(headers, body).map_err(DocumentFault::Damaged);
         }
         // An answer without a body is none that was waited for.
@@ -115,7 +116,7 @@ pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
         (500 | 502 | 503 | 504 | 520..=529, _) => (K::Io, Later, true, ""),
         _ => (K::Io, Never, false, ""),
     };
-    Verdict { kind, again, maybe_applied, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
+    Verdict::new(kind, again, maybe_applied, hint)
 }
 
 const SIGN_IN: &str = "the service does not accept the credentials, or there are none: give `token`, set \
@@ -125,13 +126,9 @@ const SLOW_DOWN: &str = "the service asked to slow down: one object takes about 
 const DENIED: &str = "the credentials are valid and may not do this: check the bucket's IAM policy and `access`";
 
 fn plain_text(headers: &HeaderMap, body: &[u8]) -> Option<String> {
-    let kind = header(headers, CONTENT_TYPE.as_str())?;
-    let text = std::str::from_utf8(body).ok()?.trim();
-    (kind.starts_with("text/plain") && text.len() <= LONGEST_TEXT).then(|| text.to_owned())
-}
-
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
+    let kind = text(headers, CONTENT_TYPE.as_str())?;
+    let said = std::str::from_utf8(body).ok()?.trim();
+    (kind.starts_with("text/plain") && said.len() <= LONGEST_TEXT).then(|| said.to_owned())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use http::{HeaderValue, Method, StatusCode};
 use super::crc32c::Crc32c;
 use super::resource::{self, Resource};
 use super::storage::Inner;
+use crate::backend::headers::content_range;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{ObjectMeta, ReadResult};
 use crate::transport::{Answer, AnswerForm, Call, Failure};
@@ -77,7 +78,7 @@ async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64
         }
         _ => return Err(damaged(call, &format!("another part than asked: status={status}"))),
     };
-    let Some((first, last, total)) = resource::content_range(&headers) else {
+    let Some((first, last, total)) = content_range(&headers) else {
         return Err(damaged(call, "a part that it does not name"));
     };
     let end = range.end.min(total);

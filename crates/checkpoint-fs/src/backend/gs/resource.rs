@@ -1,14 +1,13 @@
 //! Objects as the service describes them.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
-use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use http::HeaderMap;
-use http::header::{CONTENT_RANGE, LAST_MODIFIED};
+use http::header::LAST_MODIFIED;
 use serde::{Deserialize, Serialize};
 
+use crate::backend::headers::{date, http_date, text};
 use crate::backend::settle::WRITE_TOKEN;
 use crate::storage::ObjectMeta;
 
@@ -62,7 +61,7 @@ impl Resource {
         let size = self.size.as_deref().and_then(|size| size.parse().ok()).ok_or("an object without a size")?;
         Ok(ObjectMeta::new(size)
             .with_etag(self.generation.clone())
-            .with_last_modified(self.updated.as_deref().and_then(|at| time(at, Format::DateTimeWithOffset))))
+            .with_last_modified(self.updated.as_deref().and_then(|at| date(at, Format::DateTimeWithOffset))))
     }
 
     /// The token of the write that made it, where it was one of ours.
@@ -73,31 +72,14 @@ impl Resource {
 
 /// The metadata that comes with a download of an object of `size` bytes.
 pub(crate) fn downloaded(headers: &HeaderMap, size: u64) -> ObjectMeta {
-    let modified = header(headers, LAST_MODIFIED.as_str()).and_then(|at| time(at, Format::HttpDate));
-    ObjectMeta::new(size)
-        .with_etag(header(headers, "x-goog-generation").map(str::to_owned))
-        .with_last_modified(modified)
-}
-
-/// First byte, last byte and total of `Content-Range: bytes 0-9/100`.
-pub(crate) fn content_range(headers: &HeaderMap) -> Option<(u64, u64, u64)> {
-    let (range, total) = header(headers, CONTENT_RANGE.as_str())?.trim().strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
-    Some((first.parse().ok()?, last.parse().ok()?, total.parse().ok()?))
+    let modified = text(headers, LAST_MODIFIED.as_str()).and_then(http_date);
+    ObjectMeta::new(size).with_etag(text(headers, "x-goog-generation").map(str::to_owned)).with_last_modified(modified)
 }
 
 /// The checksum of the whole object, of `x-goog-hash: crc32c=...,md5=...`.
 pub(crate) fn checksum(headers: &HeaderMap) -> Option<&str> {
     let all = headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
     all.flat_map(|value| value.split(',')).find_map(|part| part.trim().strip_prefix("crc32c="))
-}
-
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-fn time(text: &str, format: Format) -> Option<SystemTime> {
-    SystemTime::try_from(DateTime::from_str(text.trim(), format).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -110,9 +92,9 @@ mod tests {
 
     #[test]
     fn descriptions_are_read() {
-        let text = br#"{"name":"k","size":"5","generation":"17","updated":"2013-05-24T00:00:00.000Z","crc32c":"x",
+        let written = br#"{"name":"k","size":"5","generation":"17","updated":"2013-05-24T00:00:00.000Z","crc32c":"x",
             "metadata":{"checkpoint-write-token":"T"},"contentType":"a/b","unknown":1}"#;
-        let resource = Resource::parse(text).expect("valid");
+        let resource = Resource::parse(written).expect("valid");
         let meta = resource.meta().expect("has a size");
         let then = UNIX_EPOCH + Duration::from_secs(1_369_353_600);
         assert_eq!((meta.size, meta.etag.as_deref(), meta.last_modified), (5, Some("17"), Some(then)));
@@ -124,10 +106,8 @@ mod tests {
     #[test]
     fn headers_are_read() {
         let mut headers = HeaderMap::new();
-        headers.insert("content-range", HeaderValue::from_static("bytes 3-9/100"));
         headers.append("x-goog-hash", HeaderValue::from_static("md5=a"));
         headers.append("x-goog-hash", HeaderValue::from_static("crc32c=n03x6A==, md5=b"));
-        assert_eq!(content_range(&headers), Some((3, 9, 100)));
         assert_eq!(checksum(&headers), Some("n03x6A=="));
         assert_eq!(checksum(&HeaderMap::new()), None);
     }
