@@ -30,6 +30,8 @@ pub(crate) mod headers;
 #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod listed;
 pub(crate) mod memory;
+#[cfg(any(feature = "gs", feature = "az"))]
+pub(crate) mod mixed;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;

@@ -1,16 +1,17 @@
 //! Deleting: one object, or a hundred in one request with each object's own result.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, StatusCode};
+use http::{Method, StatusCode};
 
-use super::batch::{self, Part};
+use super::batch;
 use super::dialect::{GsDialect, is_missing_bucket, judge};
 use super::storage::Inner;
+use crate::backend::mixed::{Fault, Part, by_number, parts};
 use crate::backend::settle::fresh_token;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
@@ -122,7 +123,7 @@ fn takes_no_batches(status: StatusCode) -> bool {
 }
 
 /// Sends one batch, and gives the answers by the place of their objects.
-async fn ask(inner: &Inner, call: &Call, targets: &[Target]) -> Result<BTreeMap<usize, Part>, Failure> {
+async fn ask(inner: &Inner, call: &Call, targets: &[Target]) -> Result<HashMap<usize, Part>, Failure> {
     let boundary = format!("batch-{}", fresh_token());
     let lines: Vec<String> = targets.iter().map(|t| inner.config.target_in_batch(&t.key)).collect();
     let body = batch::deletes(&boundary, lines.iter().map(String::as_str));
@@ -131,11 +132,16 @@ async fn ask(inner: &Inner, call: &Call, targets: &[Target]) -> Result<BTreeMap<
     let mut request = inner.request(Method::POST, inner.config.batch_url(), Bytes::from(body), AnswerForm::Document);
     request.headers.insert(CONTENT_TYPE, content_type);
     let answer = inner.transport.send(call, &request).await?;
-    let parts = batch::parts(&answer.headers, &answer.body).map_err(|why| {
+    let numbered = parts(&answer.headers, &answer.body).and_then(|parts| {
+        by_number(parts, targets.len()).map_err(|fault| match fault {
+            Fault::Whole(part) => format!("a part without a number: status={}", part.status.as_u16()),
+            Fault::Damaged(why) => why,
+        })
+    });
+    numbered.map_err(|why| {
         let error = Error::new(ErrorKind::Corrupt, format!("the answer is damaged: {why}"));
         Failure { error: call.named(error), status: None, maybe_applied: true }
-    })?;
-    Ok(parts.into_iter().map(|part| (part.number, part)).collect())
+    })
 }
 
 /// Why an object was kept, and whether another attempt makes sense; `None` for one that is gone.
@@ -143,7 +149,7 @@ fn judge_part(part: &Part) -> Option<(Error, Again)> {
     if part.status.is_success() {
         return None;
     }
-    let said = GsDialect.service_error(&HeaderMap::new(), &part.body);
+    let said = GsDialect.service_error(&part.headers, part.body.as_bytes());
     let verdict = judge(part.status, &said);
     let message = format!("the service kept the object: {}: status={}", said.message, part.status.as_u16());
     let mut error = Error::new(verdict.kind, message);

@@ -4,8 +4,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::batch;
 use crate::backend::headers::text;
+use crate::backend::mixed;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
@@ -65,8 +65,8 @@ impl Dialect for GsDialect {
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
-        if text(headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("multipart/")) {
-            return batch::check_whole(headers, body).map_err(DocumentFault::Damaged);
+        if mixed::boundary(headers).is_some() {
+            return mixed::parts(headers, body).map(drop).map_err(DocumentFault::Damaged);
         }
         // An answer without a body is none that was waited for.
         let value: serde_json::Value =
