@@ -10,6 +10,8 @@ use crate::transport::WallClock;
 
 /// How long before their end credentials are renewed, at most half of the life that is left.
 const MARGIN: Duration = Duration::from_secs(600);
+/// How long a caller waits for credentials that are renewed while the old ones still live.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest pause between failed renewals while the old credentials still live.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
@@ -21,6 +23,12 @@ pub(crate) struct Issued {
     renew_at: Option<SystemTime>,
 }
 
+impl Issued {
+    fn lives(&self, now: SystemTime) -> bool {
+        self.credentials.expires_at().is_none_or(|end| now < end)
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     current: Option<Arc<Issued>>,
@@ -30,56 +38,84 @@ struct State {
 }
 
 /// Holds the credentials of one storage. Callers share one load; while a renewal that is due ahead of
-/// expiry runs, the others go on with the old credentials.
+/// expiry runs, the others go on with the old credentials, and so does who began it when it takes long.
 pub(crate) struct CredentialCache {
+    shared: Arc<Shared>,
+    patience: Duration,
+}
+
+/// What a renewal in the background needs.
+struct Shared {
     provider: Arc<dyn CredentialProvider>,
     clock: Arc<dyn WallClock>,
     state: Mutex<State>,
-    loading: tokio::sync::Mutex<()>,
+    loading: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl CredentialCache {
     pub(crate) fn new(provider: Arc<dyn CredentialProvider>, clock: Arc<dyn WallClock>) -> Self {
-        Self { provider, clock, state: Mutex::default(), loading: tokio::sync::Mutex::default() }
+        let shared = Shared { provider, clock, state: Mutex::default(), loading: Arc::default() };
+        Self { shared: Arc::new(shared), patience: PATIENCE }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Credentials that are valid now, loaded or renewed where needed.
     pub(crate) async fn get(&self) -> Result<Arc<Issued>> {
-        let now = self.clock.now();
+        let now = self.shared.clock.now();
         let (current, paused) = {
-            let state = self.state();
+            let state = self.shared.state();
             (state.current.clone(), state.not_before.is_some_and(|t| now < t))
         };
-        match current {
-            Some(issued) if issued.renew_at.is_none_or(|t| now < t) => Ok(issued),
-            Some(issued) if issued.credentials.expires_at().is_none_or(|t| now < t) => {
-                if paused {
-                    return Ok(issued);
-                }
-                let Ok(_loading) = self.loading.try_lock() else { return Ok(issued) };
-                match self.load().await {
-                    Ok(renewed) => Ok(renewed),
-                    Err(error) => {
-                        tracing::warn!(source = self.provider.name(), %error, "credentials were not renewed yet");
-                        Ok(issued)
-                    }
-                }
+        if let Some(issued) = &current
+            && issued.lives(now)
+        {
+            if paused || issued.renew_at.is_none_or(|t| now < t) {
+                return Ok(Arc::clone(issued));
             }
-            stale => {
-                let _loading = self.loading.lock().await;
-                self.unless_replaced(stale.map(|i| i.generation)).await
+            if let Some(renewed) = self.renew_ahead(issued).await {
+                return Ok(renewed);
+            }
+            // They may have died while this caller waited.
+            if issued.lives(self.shared.clock.now()) {
+                return Ok(Arc::clone(issued));
             }
         }
+        let _loading = self.shared.loading.lock().await;
+        self.shared.unless_replaced(current.map(|i| i.generation)).await
+    }
+
+    /// Renews credentials that still live, in the background: waits a little for new ones and no longer.
+    /// `None` where there are none yet, or somebody else is at it.
+    async fn renew_ahead(&self, issued: &Issued) -> Option<Arc<Issued>> {
+        let loading = Arc::clone(&self.shared.loading).try_lock_owned().ok()?;
+        let (shared, seen) = (Arc::clone(&self.shared), issued.generation);
+        let renewal = tokio::spawn(async move {
+            let _loading = loading;
+            let renewed = shared.unless_replaced(Some(seen)).await;
+            renewed
+                .inspect_err(|error| {
+                    tracing::warn!(source = shared.provider.name(), %error, "credentials were not renewed yet");
+                })
+                .ok()
+        });
+        tokio::time::timeout(self.patience, renewal).await.ok()?.ok()?
     }
 
     /// Loads again after the service refused what `used` holds. `None` when the source still gives the
     /// same credentials, so that trying again is in vain.
     pub(crate) async fn renew(&self, used: &Issued) -> Result<Option<Arc<Issued>>> {
-        let _loading = self.loading.lock().await;
-        let issued = self.unless_replaced(Some(used.generation)).await?;
+        let _loading = self.shared.loading.lock().await;
+        let issued = self.shared.unless_replaced(Some(used.generation)).await?;
         Ok((issued.credentials != used.credentials).then_some(issued))
     }
+}
 
+impl Shared {
     /// Loads, unless somebody else has while this caller waited. Needs the loading lock.
     async fn unless_replaced(&self, seen: Option<u64>) -> Result<Arc<Issued>> {
         let current = self.state().current.clone();
@@ -140,7 +176,7 @@ fn none_found() -> Error {
 
 impl fmt::Debug for CredentialCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CredentialCache").field("provider", &self.provider).finish_non_exhaustive()
+        f.debug_struct("CredentialCache").field("provider", &self.shared.provider).finish_non_exhaustive()
     }
 }
 

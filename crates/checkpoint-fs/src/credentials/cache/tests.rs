@@ -125,3 +125,48 @@ async fn renewing_what_the_source_still_gives_is_in_vain() {
     }
     assert_eq!(source.loads.load(Ordering::SeqCst), 2, "two refused callers, one load");
 }
+
+/// Gives its first keys at once, and the next ones when it is let go.
+#[derive(Debug)]
+struct SlowSource {
+    quick: Source,
+    go: tokio::sync::Semaphore,
+}
+
+#[async_trait]
+impl CredentialProvider for SlowSource {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    async fn load(&self) -> Result<Option<Credentials>> {
+        if self.quick.loads.load(Ordering::SeqCst) > 0 {
+            self.go.acquire().await.expect("never closed").forget();
+        }
+        self.quick.load().await
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_hangs_holds_nobody_up_while_the_old_ones_live() {
+    let clock = Arc::new(ManualClock::default());
+    let quick = Source { clock: clock.clone(), loads: 0.into(), life: Some(1_000), failing: false.into() };
+    let source = Arc::new(SlowSource { quick, go: tokio::sync::Semaphore::new(0) });
+    let cache = CredentialCache::new(source.clone(), clock.clone()).with_patience(Duration::from_millis(1));
+    assert_eq!(key(&cache).await, "AK1");
+    clock.set(600);
+    // Who begins the renewal gets the old ones too, and so do all while it hangs.
+    for _ in 0..3 {
+        assert_eq!(key(&cache).await, "AK1");
+    }
+    source.go.add_permits(1);
+    while key(&cache).await == "AK1" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(key(&cache).await, "AK2", "what went on in the background counts");
+    // Without any that live there is no other way than to wait.
+    clock.set(1_600);
+    source.go.add_permits(1);
+    assert_eq!(key(&cache).await, "AK3");
+    assert_eq!(source.quick.loads.load(Ordering::SeqCst), 3);
+}
