@@ -39,13 +39,35 @@ impl Scheme for AbsentScheme {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Environment, ErrorKind, Registry, StorageOptions};
+
+    fn check(error: &Error, feature: &str) {
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&format!("feature={feature}")), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains(&format!("`{feature}`"))), "{error:?}");
+    }
 
     #[tokio::test]
     async fn the_feature_is_named() {
+        let absent = AbsentScheme { names: &["tclake"], feature: "tclake" };
+        let location = Location::parse("tclake://volume/c/s/v").expect("valid");
+        let context = OpenContext::default();
+        check(&absent.open(&location, &context).await.expect_err("not built in"), "tclake");
+        check(&absent.resolve(&location, &context).await.expect_err("not built in"), "tclake");
+    }
+
+    #[tokio::test]
+    async fn what_this_build_lacks_is_refused() {
         let registry = Registry::with_environment(Environment::default());
-        let error = registry.open_dir("s3://bucket/x", &StorageOptions::new()).await.expect_err("not built in");
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("feature=s3"), "{error}");
+        for (feature, url, built_in) in [
+            ("s3", "s3://bucket/x", cfg!(feature = "s3")),
+            ("cos", "cos://bucket-1/x", cfg!(feature = "cos")),
+            ("tclake", "tclake://volume/c/s/v", cfg!(feature = "tclake")),
+        ] {
+            if !built_in {
+                check(&registry.open_dir(url, &StorageOptions::new()).await.expect_err("not built in"), feature);
+            }
+        }
     }
 }
