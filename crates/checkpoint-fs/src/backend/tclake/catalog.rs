@@ -48,6 +48,13 @@ impl Catalog {
     /// # Errors
     /// `Unauthenticated` without credentials, `InvalidConfig` when the HTTP client cannot be set up.
     pub(super) fn new(config: &TclakeConfig, clock: Arc<dyn WallClock>, retry: RetryPolicy) -> Result<Self> {
+        if config.asks_in_the_open() {
+            let url = &config.endpoint.value;
+            tracing::warn!(
+                url,
+                "the catalog is asked without TLS: anyone on the way can read the credentials it gives"
+            );
+        }
         let fixed = StaticCredentials::new(config.require_credentials()?.clone());
         let transport = Transport::new(TransportParts {
             client: config.client.build()?,

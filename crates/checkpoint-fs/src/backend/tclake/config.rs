@@ -108,6 +108,12 @@ impl TclakeConfig {
                 .with_hint(format!("set {SECRET_ID} and {SECRET_KEY}, or give `sid` and `sk`"))
         })
     }
+
+    /// Whether requests to the catalog leave this machine unencrypted.
+    pub(super) fn asks_in_the_open(&self) -> bool {
+        let url = Url::parse(&self.endpoint.value).ok().filter(|url| url.scheme() == "http");
+        url.is_some_and(|url| !matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")))
+    }
 }
 
 fn check_region(region: &Sourced<String>) -> Result<()> {
@@ -128,10 +134,6 @@ fn catalog_url(given: &Sourced<String>) -> Result<Sourced<String>> {
     let url = parse_url(given)?;
     if url.path() != "/" {
         return Err(wrong_endpoint(&given.source, "has a path"));
-    }
-    let local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if url.scheme() == "http" && !local {
-        tracing::warn!(endpoint = %url, "the catalog is asked without TLS: anyone on the way can read the credentials");
     }
     Ok(Sourced::new(url.to_string(), given.source.as_str()))
 }
@@ -295,6 +297,22 @@ mod tests {
             ("https://cos.ap-x.myqcloud.com", Some("ap-x"), "options: cos_endpoint")
         );
         assert!(cos("").is_err() && cos("ftp://x").is_err());
+    }
+
+    #[test]
+    fn plain_http_is_noticed_off_this_machine() {
+        let open = |text: &str| resolve(serde_json::json!({"endpoint": text}), &[]).expect("valid").asks_in_the_open();
+        for (text, expected) in [
+            ("http://catalog.local", true),
+            ("http://10.0.0.1:80", true),
+            ("https://catalog.local", false),
+            ("catalog.local", false),
+            ("http://127.0.0.1:99", false),
+            ("http://[::1]:99", false),
+            ("http://localhost", false),
+        ] {
+            assert_eq!(open(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -90,22 +90,25 @@ async fn requests_stay_below_the_place_and_are_signed_with_what_the_catalog_gave
 
 #[tokio::test]
 async fn keys_that_ended_early_are_replaced_once() {
-    let expired = "<Error><Code>ExpiredToken</Code><Message>expired</Message><RequestId>R</RequestId></Error>";
-    let first_is_dead = |request: &Received| match request.header("x-amz-security-token").ends_with("-1") {
-        true => Reply::Raw(400, expired.to_owned()),
-        false => Reply::Raw(200, "abc".to_owned()),
-    };
-    let server = Server::start(lake(first_is_dead)).await;
-    let storage = open(&server).await.expect("opens");
-    assert_eq!(read(&storage).await.expect("with new keys"), b"abc");
-    assert_eq!(read(&storage).await.expect("with the same keys"), b"abc");
-    assert_eq!((data(&server).len(), questions(&server, "DescribeCredentials")), (3, 2));
+    for (status, code) in [(400, "ExpiredToken"), (403, "InvalidAccessKeyId")] {
+        let dead = format!("<Error><Code>{code}</Code><Message>no</Message><RequestId>R</RequestId></Error>");
+        let body = dead.clone();
+        let first_is_dead = move |request: &Received| match request.header("x-amz-security-token").ends_with("-1") {
+            true => Reply::Raw(status, body.clone()),
+            false => Reply::Raw(200, "abc".to_owned()),
+        };
+        let server = Server::start(lake(first_is_dead)).await;
+        let storage = open(&server).await.expect("opens");
+        assert_eq!(read(&storage).await.expect("with new keys"), b"abc");
+        assert_eq!(read(&storage).await.expect("with the same keys"), b"abc");
+        assert_eq!((data(&server).len(), questions(&server, "DescribeCredentials")), (3, 2), "{code}");
 
-    let server = Server::start(lake(move |_| Reply::Raw(400, expired.to_owned()))).await;
-    let storage = open(&server).await.expect("opens");
-    let error = read(&storage).await.expect_err("always expired");
-    assert_eq!((error.kind(), error.service_code()), (ErrorKind::Unauthenticated, Some("ExpiredToken")));
-    assert_eq!((data(&server).len(), questions(&server, "DescribeCredentials")), (2, 2));
+        let server = Server::start(lake(move |_| Reply::Raw(status, dead.clone()))).await;
+        let storage = open(&server).await.expect("opens");
+        let error = read(&storage).await.expect_err("always refused");
+        assert_eq!((error.kind(), error.service_code()), (ErrorKind::Unauthenticated, Some(code)));
+        assert_eq!((data(&server).len(), questions(&server, "DescribeCredentials")), (2, 2), "{code}");
+    }
 }
 
 #[tokio::test]
