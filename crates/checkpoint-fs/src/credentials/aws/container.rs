@@ -11,8 +11,9 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value as Json;
 use url::{Host, Url};
 
+use super::answer;
 use super::service::{Exchange, Route, Services};
-use crate::credentials::{Credentials, Secret, expiry};
+use crate::credentials::{Credentials, Secret};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -105,7 +106,7 @@ impl Container {
             timeout: TIMEOUT,
         };
         let answer = services.exchange(exchange).await.map_err(|failure| failure.error)?;
-        read(&answer.body).ok_or_else(|| {
+        answer::read(&answer.body).ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "the answer of the container's agent holds no credentials")
                 .with_url(self.url.origin().ascii_serialization())
         })
@@ -144,16 +145,6 @@ fn is_local(url: &Url) -> bool {
         None => return false,
     };
     ip.is_loopback() || AGENTS.iter().any(|agent| agent.parse() == Ok(ip))
-}
-
-fn read(body: &[u8]) -> Option<Credentials> {
-    let json: Json = serde_json::from_slice(body).ok()?;
-    let text = |name: &str| json.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
-    Some(
-        Credentials::new(text("AccessKeyId")?, text("SecretAccessKey")?)
-            .with_session_token(Some(text("Token")?.to_owned()))
-            .with_expiry(Some(expiry::parse(text("Expiration")?)?)),
-    )
 }
 
 /// Agents are asked again whatever they answer; what they say is not repeated.

@@ -26,6 +26,14 @@ impl fmt::Debug for Value {
 /// The settings of one section, by their names in lower case.
 pub(crate) type Section = BTreeMap<String, Value>;
 
+/// A setting's text; `None` when it is not there or is an indented block.
+pub(super) fn text<'s>(section: &'s Section, name: &str) -> Option<&'s str> {
+    match section.get(name)? {
+        Value::Text(text) => Some(text),
+        Value::Nested(_) => None,
+    }
+}
+
 /// Parses a text. Sections are in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Section)>, Fault> {
     crate::ini::parse(text)?

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{HeaderMap, Method, StatusCode};
 use rand::RngExt;
-use serde_json::Value as Json;
 
+use super::answer;
 use super::endpoint;
 use super::service::{Exchange, Route, Services};
 use super::setup::Setup;
-use crate::credentials::{Credentials, expiry};
+use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Again, Answer, Dialect, DocumentFault, Failure, RetryPolicy, ServiceError, Verdict};
 
@@ -103,7 +103,7 @@ impl InstanceMetadata {
         let path = format!("{ROLE_PATH}{role}");
         let Ok(answer) = self.ask(services, Method::GET, &path, headers).await else { return Ok(None) };
         let now = services.context().clock.now();
-        Ok(read(&answer.body).map(|found| used_on(found, now)))
+        Ok(answer::read(&answer.body).map(|found| used_on(found, now)))
     }
 
     async fn ask(
@@ -154,16 +154,6 @@ fn used_on(found: Credentials, now: SystemTime) -> Credentials {
         }
         _ => found,
     }
-}
-
-fn read(body: &[u8]) -> Option<Credentials> {
-    let json: Json = serde_json::from_slice(body).ok()?;
-    let text = |name: &str| json.get(name).and_then(Json::as_str).filter(|text| !text.is_empty());
-    Some(
-        Credentials::new(text("AccessKeyId")?, text("SecretAccessKey")?)
-            .with_session_token(Some(text("Token")?.to_owned()))
-            .with_expiry(Some(expiry::parse(text("Expiration")?)?)),
-    )
 }
 
 /// What the service answers is looked at by its status alone.

@@ -5,6 +5,7 @@
 //! is can be told without any network call, since each is set up by variables and files; the metadata
 //! service of EC2, which every machine may have, comes last.
 
+mod answer;
 mod chain;
 mod container;
 mod endpoint;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::files::DEFAULT_PROFILE;
-use super::ini::{Section, Value};
+use super::ini::{self, Section, Value};
 use crate::error::{Error, Result};
 use crate::options::Environment;
 
@@ -69,10 +69,7 @@ impl AwsProfile {
     /// A setting by its name in lower case: its text as it stands, which may be empty. `None` when it is
     /// not there or is an indented block.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        match self.settings.get(name)? {
-            Value::Text(text) => Some(text),
-            Value::Nested(_) => None,
-        }
+        ini::text(&self.settings, name)
     }
 
     /// A setting of an indented block, such as `addressing_style` of `s3`. Names in blocks keep their case.

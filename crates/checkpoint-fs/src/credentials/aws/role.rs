@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use super::endpoint::StsEndpoint;
-use super::ini::{Section, Value};
+use super::ini::{self, Section};
 use super::keys;
 use super::metadata::InstanceMetadata;
 use super::service::Services;
@@ -39,7 +39,7 @@ impl Role {
 
     fn of_profile(setup: &Setup<'_>, name: &str, visited: &mut Vec<String>) -> Result<Self> {
         let section = setup.files.profiles.get(name).ok_or_else(|| missing(name, name))?;
-        let text = |key: &str| text(section, key);
+        let text = |key: &str| ini::text(section, key);
         let from = match (text("source_profile"), text("credential_source")) {
             (Some(_), Some(_)) => {
                 return Err(wrong("the profile has both source_profile and credential_source", name));
@@ -113,13 +113,6 @@ impl Role {
 /// A role whose token comes from a file is that of another source.
 fn is_role(section: &Section) -> bool {
     section.contains_key("role_arn") && !section.contains_key("web_identity_token_file")
-}
-
-fn text<'s>(section: &'s Section, key: &str) -> Option<&'s str> {
-    match section.get(key)? {
-        Value::Text(text) => Some(text),
-        Value::Nested(_) => None,
-    }
 }
 
 fn missing(source: &str, profile: &str) -> Error {

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use url::form_urlencoded::Serializer;
 
 use super::endpoint;
-use super::ini::{Section, Value};
+use super::ini;
 use super::service::{Exchange, Route, Services};
 use super::setup::Setup;
 use super::sso_token::SsoToken;
@@ -45,7 +45,7 @@ impl Sso {
                 .with_hint("write the profile anew by `aws configure sso`")
         };
         let mut settings = section.clone();
-        let session = text(section, "sso_session").map(str::to_owned);
+        let session = ini::text(section, "sso_session").map(str::to_owned);
         if let Some(name) = &session {
             let shared = setup.files.sso_sessions.get(name).ok_or_else(|| {
                 wrong(format!("the sso-session that the profile names does not exist: sso_session={name:?}"))
@@ -56,13 +56,13 @@ impl Sso {
                 }
             }
             for key in ["sso_start_url", "sso_region"] {
-                if text(shared, key).is_none() {
+                if ini::text(shared, key).is_none() {
                     return Err(wrong(format!("the sso-session lacks a setting: setting={key}")));
                 }
             }
         }
         let required = |key: &str| {
-            text(&settings, key)
+            ini::text(&settings, key)
                 .map(str::to_owned)
                 .ok_or_else(|| wrong(format!("the profile uses single sign-on and lacks a setting: setting={key}")))
         };
@@ -104,13 +104,6 @@ impl Sso {
             Error::new(ErrorKind::Corrupt, "the answer of single sign-on holds no credentials")
                 .with_url(self.url.as_str())
         })
-    }
-}
-
-fn text<'s>(section: &'s Section, key: &str) -> Option<&'s str> {
-    match section.get(key)? {
-        Value::Text(text) => Some(text),
-        Value::Nested(_) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::endpoint::StsEndpoint;
-use super::ini::Value;
+use super::ini;
 use super::service::Services;
 use super::setup::Setup;
 use super::sts::{self, AssumeRole};
@@ -27,10 +27,7 @@ impl WebIdentity {
         let section = setup.files.profiles.get(profile);
         let value = |variable: &str, key: &str| {
             let variable = setup.context.environment.raw(variable).filter(|_| with_variables);
-            variable.or_else(|| match section?.get(key)? {
-                Value::Text(text) => Some(text),
-                Value::Nested(_) => None,
-            })
+            variable.or_else(|| ini::text(section?, key))
         };
         let filled = |text: &&str| !text.is_empty();
         let Some(token_file) = value("AWS_WEB_IDENTITY_TOKEN_FILE", "web_identity_token_file").filter(filled) else {
