@@ -6,6 +6,7 @@ use checkpoint_tests::{Place, random_kills};
 
 const CKPT: &str = env!("CARGO_BIN_EXE_ckpt-under-test");
 
+#[expect(clippy::print_stdout, reason = "says what the kills hit")]
 fn siege(what: &str, place: &Place) -> anyhow::Result<()> {
     let seed = random_kills::seed()?;
     let tally = random_kills::run(CKPT, place, Duration::from_millis(3), random_kills::kills_wanted()?, seed)?;
