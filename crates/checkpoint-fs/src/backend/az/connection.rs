@@ -102,11 +102,11 @@ mod tests {
             ("AccountName=acct", (Some("acct"), None, None, "https://acct.blob.core.windows.net")),
         ];
         for (text, (account, key, sas, endpoint)) in cases {
-            let found = parse(text, "test").ok().expect(text);
+            let found = parse(text, "test").expect(text);
             let got = (found.account.as_deref(), found.key.as_deref(), found.sas.as_deref(), found.endpoint.as_str());
             assert_eq!(got, (account, key, sas, endpoint), "{text}");
         }
-        let found = parse("UseDevelopmentStorage=true", "test").ok().expect("the emulator");
+        let found = parse("UseDevelopmentStorage=true", "test").expect("the emulator");
         assert_eq!((found.account.as_deref(), found.endpoint.as_str()), (Some(EMULATOR_ACCOUNT), emulator));
     }
 
