@@ -287,7 +287,7 @@ fn connection(
 
 /// Checks an endpoint, and takes the slash at its end off.
 fn parse_endpoint(text: &str, source: &str) -> Result<String> {
-    Ok(Endpoint::parse(text, source)?.to_string())
+    Ok(Endpoint::parse(text, source)?.to_string().trim_end_matches('/').to_owned())
 }
 
 /// The account in an endpoint: the first label of a host name, or the first part of the path.

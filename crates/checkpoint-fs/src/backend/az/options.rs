@@ -87,9 +87,7 @@ fn refused(kw: &mut KwArgs<'_>) {
             "location_mode must be primary: the secondary location lags behind, and a resumed job would miss commits",
         ),
     }
-    if kw.flag("version_aware") == Some(true) {
-        kw.problem("version_aware must be false: only current versions are read here");
-    }
+    kw.refused(&["version_aware"], "only current versions are read here");
 }
 
 fn ignored(kw: &mut KwArgs<'_>) {
@@ -154,7 +152,7 @@ mod tests {
     fn what_cannot_be_kept_is_refused_with_a_reason() {
         for (options, expected) in [
             (serde_json::json!({"location_mode": "secondary"}), "location_mode must be primary"),
-            (serde_json::json!({"version_aware": true}), "version_aware must be false"),
+            (serde_json::json!({"version_aware": true}), "version_aware is not supported"),
             (serde_json::json!({"credential": {"account_key": "hunter2"}}), "credential must be text"),
             (serde_json::json!({"credential": "hunter2", "account_key": "other"}), "credential says something else"),
             (serde_json::json!({"acount_name": "hunter2"}), "did you mean `account_name`"),
