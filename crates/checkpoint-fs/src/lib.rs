@@ -71,6 +71,8 @@ pub use backend::cos::CosConfig;
 #[cfg(feature = "gs")]
 pub use backend::gs::{GsConfig, GsStorage};
 pub use backend::memory::MemoryStorage;
+#[cfg(feature = "oss")]
+pub use backend::oss::OssConfig;
 pub use backend::posix::{PosixOptions, PosixStorage};
 #[cfg(feature = "s3")]
 pub use backend::s3::S3Config;

@@ -32,6 +32,8 @@ pub(crate) mod listed;
 pub(crate) mod memory;
 #[cfg(any(feature = "gs", feature = "az"))]
 pub(crate) mod mixed;
+#[cfg(feature = "oss")]
+pub(crate) mod oss;
 pub(crate) mod posix;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
@@ -59,6 +61,10 @@ pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {
         Arc::new(gs::GsScheme),
         #[cfg(not(feature = "gs"))]
         Arc::new(absent::AbsentScheme { names: &["gs", "gcs"], feature: "gs" }),
+        #[cfg(feature = "oss")]
+        Arc::new(oss::OssScheme),
+        #[cfg(not(feature = "oss"))]
+        Arc::new(absent::AbsentScheme { names: &["oss"], feature: "oss" }),
         #[cfg(feature = "tclake")]
         Arc::new(tclake::TclakeScheme),
         #[cfg(not(feature = "tclake"))]

@@ -8,6 +8,8 @@
 mod client;
 mod clock;
 mod dialect;
+#[cfg(feature = "oss")]
+mod oss4;
 mod request;
 mod retry;
 mod send;
@@ -17,6 +19,8 @@ mod sigv4;
 pub(crate) use self::client::{ClientSettings, TlsRoots};
 pub(crate) use self::clock::{SystemClock, WallClock};
 pub(crate) use self::dialect::{Again, Dialect, DocumentFault, ServiceError, Signer, Verdict};
+#[cfg(feature = "oss")]
+pub(crate) use self::oss4::Oss4;
 pub(crate) use self::request::{Answer, AnswerForm, Call, Failure, Request};
 pub use self::retry::RetryPolicy;
 pub(crate) use self::send::{Transport, TransportParts};

@@ -67,6 +67,7 @@ pub(crate) struct BucketAddress {
     base: String,
     /// Whether the URL of the bucket itself ends in a slash.
     slash: bool,
+    page_size: Option<&'static str>,
 }
 
 impl BucketAddress {
@@ -77,7 +78,19 @@ impl BucketAddress {
             Addressing::Path => format!("{scheme}://{host}{}/{bucket}", utf8_percent_encode(prefix, PATH)),
             Addressing::Virtual => format!("{scheme}://{bucket}.{host}{}", utf8_percent_encode(prefix, PREFIX)),
         };
-        Self { base, slash: addressing == Addressing::Virtual && endpoint.slash }
+        Self { base, slash: addressing == Addressing::Virtual && endpoint.slash, page_size: None }
+    }
+
+    /// A bucket that has a domain of its own.
+    pub(crate) fn at_domain(endpoint: &Endpoint) -> Self {
+        Self { base: endpoint.to_string(), slash: true, page_size: None }
+    }
+
+    /// Asks for pages of a listing of this size, where the store's own default is a small one.
+    #[must_use]
+    pub(crate) fn with_page_size(mut self, keys: &'static str) -> Self {
+        self.page_size = Some(keys);
+        self
     }
 
     /// The URL of an object (or of the bucket, for an empty key) from a key and query already encoded.
@@ -108,18 +121,19 @@ impl BucketAddress {
 
     /// The URL of a request for the first page of a listing. `prefix` ends in `/`, or is empty.
     pub(crate) fn list_url(&self, prefix: &str, recursive: bool) -> String {
-        self.query_url(&list_query(prefix, recursive))
+        self.query_url(&self.list_query(prefix, recursive))
     }
-}
 
-/// The query of a listing's first page.
-pub(crate) fn list_query(prefix: &str, recursive: bool) -> Vec<(&str, &str)> {
-    let mut query = vec![("list-type", "2"), ("prefix", prefix)];
-    if !recursive {
-        query.push(("delimiter", "/"));
+    /// The query of a listing's first page.
+    pub(crate) fn list_query<'a>(&self, prefix: &'a str, recursive: bool) -> Vec<(&'static str, &'a str)> {
+        let mut query = vec![("list-type", "2"), ("prefix", prefix)];
+        if !recursive {
+            query.push(("delimiter", "/"));
+        }
+        query.push(("encoding-type", "url"));
+        query.extend(self.page_size.map(|keys| ("max-keys", keys)));
+        query
     }
-    query.push(("encoding-type", "url"));
-    query
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Deleting: one object, or a thousand in one request with each key's own result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -12,7 +12,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use md5::{Digest, Md5};
 
 use super::address::encode_key;
+use super::list::decoded;
 use super::storage::{DELETE_BATCH, Inner};
+use super::vendor::DeleteReport;
 use crate::backend::xml;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
@@ -94,7 +96,7 @@ async fn batch(
     let mut attempt = 0;
     while !left.is_empty() {
         attempt += 1;
-        let said = ask(inner, call, left.keys()).await?;
+        let said = ask(inner, call, left).await?;
         let mut again = HashMap::new();
         for failed in said {
             let Some(target) = left.remove(&failed.key) else {
@@ -106,7 +108,8 @@ async fn batch(
             };
             let said = ServiceError { code: failed.code, message: failed.message, ..ServiceError::default() };
             let verdict = inner.config.vendor.dialect.verdict(StatusCode::OK, &HeaderMap::new(), &said, false);
-            let passing = verdict.again == Again::Later;
+            // What is not mentioned at all has no code.
+            let passing = verdict.again == Again::Later || said.code.is_empty();
             if passing && attempt < policy.attempts() {
                 again.insert(target.key.clone(), target);
                 continue;
@@ -137,9 +140,16 @@ struct KeptKey {
 }
 
 /// Sends one multi-delete, and gives the keys that the service did not delete.
-async fn ask<'k>(inner: &Inner, call: &Call, keys: impl Iterator<Item = &'k String>) -> Result<Vec<KeptKey>, Failure> {
-    let mut body = String::from("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>");
-    for key in keys {
+async fn ask(inner: &Inner, call: &Call, keys: &HashMap<String, Target>) -> Result<Vec<KeptKey>, Failure> {
+    let report = inner.config.vendor.delete_report;
+    let (start, query) = match report {
+        DeleteReport::Failures => {
+            ("<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>", "delete=")
+        }
+        DeleteReport::Deleted => ("<Delete><Quiet>false</Quiet>", "delete=&encoding-type=url"),
+    };
+    let mut body = String::from(start);
+    for key in keys.keys() {
         // Keys that XML cannot hold were set aside before.
         let Some(escaped) = xml::escape(key) else { continue };
         body.push_str("<Object><Key>");
@@ -148,17 +158,45 @@ async fn ask<'k>(inner: &Inner, call: &Call, keys: impl Iterator<Item = &'k Stri
     }
     body.push_str("</Delete>");
     let digest = BASE64_STANDARD.encode(Md5::digest(body.as_bytes()));
-    let url = inner.config.address.url("", "delete=");
+    let url = inner.config.address.url("", query);
     let mut request = inner.wire.request(Method::POST, url, Bytes::from(body), AnswerForm::Document);
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     let digest = HeaderValue::from_str(&digest)
         .map_err(|e| Failure::unsent(call.named(Error::invalid_config("the digest is no header").with_source(e))))?;
     request.headers.insert(CONTENT_MD5, digest);
     let answer = inner.transport.send(call, &request).await?;
-    kept_keys(&answer.body).map_err(|why| {
+    let kept = kept_keys(&answer.body).and_then(|mut kept| {
+        if report == DeleteReport::Deleted {
+            let unnamed = unnamed(&answer.body, keys, &kept)?;
+            kept.extend(unnamed);
+        }
+        Ok(kept)
+    });
+    kept.map_err(|why| {
         let error = Error::new(ErrorKind::Corrupt, format!("the answer is damaged: {why}"));
         Failure { error: call.named(error), status: None, maybe_applied: true }
     })
+}
+
+/// The keys that are neither reported as gone nor as failed.
+fn unnamed<T>(
+    body: &[u8],
+    asked: &HashMap<String, T>,
+    failed: &[KeptKey],
+) -> std::result::Result<Vec<KeptKey>, String> {
+    let root = xml::parse(body)?;
+    let encoded = root.child_text("EncodingType") == "url";
+    let mut named: HashSet<String> = failed.iter().map(|kept| kept.key.clone()).collect();
+    for deleted in root.children_named("Deleted") {
+        let key = deleted.child_text("Key");
+        named.insert(if encoded { decoded(key)? } else { key.to_owned() });
+    }
+    let silent = |key: &String| KeptKey {
+        key: key.clone(),
+        code: String::new(),
+        message: "the answer does not name it".to_owned(),
+    };
+    Ok(asked.keys().filter(|key| !named.contains(*key)).map(silent).collect())
 }
 
 fn kept_keys(body: &[u8]) -> std::result::Result<Vec<KeptKey>, String> {
@@ -175,4 +213,22 @@ fn kept_keys(body: &[u8]) -> std::result::Result<Vec<KeptKey>, String> {
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_reported_as_gone_is_still_there() {
+        let asked: HashMap<String, ()> = ["a b", "c&d", "e", "f"].map(|key| (key.to_owned(), ())).into();
+        let body = b"<DeleteResult><EncodingType>url</EncodingType><Deleted><Key>a%20b</Key></Deleted>\
+            <Deleted><Key>c%26d</Key></Deleted></DeleteResult>";
+        let failed = [KeptKey { key: "e".to_owned(), code: "AccessDenied".to_owned(), message: String::new() }];
+        let silent = unnamed(body, &asked, &failed).expect("whole");
+        let silent: Vec<(&str, &str)> = silent.iter().map(|k| (k.key.as_str(), k.code.as_str())).collect();
+        assert_eq!(silent, [("f", "")]);
+        assert!(kept_keys(body).expect("whole").is_empty());
+        assert!(kept_keys(b"").is_err(), "an answer without a body says nothing");
+    }
 }

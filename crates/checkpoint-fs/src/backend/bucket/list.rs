@@ -10,7 +10,6 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use super::address::list_query;
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
 use crate::backend::listed::listed_path;
@@ -58,7 +57,7 @@ pub(super) fn list(inner: Arc<Inner>, prefix: &ObjectPath, options: ListOptions)
 impl Listing {
     /// Asks for the next page.
     async fn page(mut self) -> Result<(Vec<Entry>, Self)> {
-        let mut query = list_query(&self.prefix, self.recursive);
+        let mut query = self.inner.config.address.list_query(&self.prefix, self.recursive);
         let after = self.after.as_ref().map(|path| self.inner.root().join_path(path));
         match (&self.next, &after) {
             (Some(token), _) => query.push(("continuation-token", token)),
@@ -68,7 +67,8 @@ impl Listing {
         let url = self.inner.config.address.query_url(&query);
         let request = self.inner.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
         let answer = self.inner.transport.send(&self.call, &request).await.map_err(|f| f.error)?;
-        let page = Page::parse(&answer.body).map_err(|why| self.damaged(&why))?;
+        let page = Page::parse(&answer.body, self.inner.config.vendor.encodes_page_tokens)
+            .map_err(|why| self.damaged(&why))?;
         let mut entries = Vec::with_capacity(page.files.len() + page.prefixes.len());
         for (key, meta) in page.files {
             if let Some(path) = self.path_of(&key, false)? {
@@ -110,7 +110,8 @@ struct Page {
 }
 
 impl Page {
-    fn parse(body: &[u8]) -> std::result::Result<Self, String> {
+    /// `token_too` says whether the token of the next page comes encoded like the keys.
+    fn parse(body: &[u8], token_too: bool) -> std::result::Result<Self, String> {
         let root = xml::parse(body)?;
         if root.name != "ListBucketResult" {
             return Err(format!("a document of another kind: root={:?}", root.name));
@@ -129,6 +130,7 @@ impl Page {
         }
         match (root.child_text("IsTruncated").trim(), root.child_text("NextContinuationToken")) {
             ("true", "") => return Err("a page that is not the last names no next one".to_owned()),
+            ("true", token) if encoded && token_too => page.next = Some(decoded(token)?),
             ("true", token) => page.next = Some(token.to_owned()),
             ("false", _) => {}
             _ => return Err("it does not say whether it is the last page".to_owned()),
@@ -139,12 +141,14 @@ impl Page {
 
 fn key_of(element: &Element, name: &str, encoded: bool) -> std::result::Result<String, String> {
     let key = element.child(name).map(|e| e.text.as_str()).ok_or_else(|| format!("an entry without its {name}"))?;
-    if !encoded {
-        return Ok(key.to_owned());
-    }
+    if encoded { decoded(key) } else { Ok(key.to_owned()) }
+}
+
+/// Takes the encoding off a key.
+pub(super) fn decoded(text: &str) -> std::result::Result<String, String> {
     // A blank may be written as `+`; a plus sign never stands bare.
-    let key = key.replace('+', " ");
-    percent_decode_str(&key).decode_utf8().map(Into::into).map_err(|_| "a key that is not UTF-8".to_owned())
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().map(Into::into).map_err(|_| "a key that is not UTF-8".to_owned())
 }
 
 #[cfg(test)]
@@ -152,7 +156,7 @@ mod tests {
     use super::*;
 
     fn page(inside: &str) -> std::result::Result<Page, String> {
-        Page::parse(format!("<ListBucketResult xmlns=\"x\">{inside}</ListBucketResult>").as_bytes())
+        Page::parse(format!("<ListBucketResult xmlns=\"x\">{inside}</ListBucketResult>").as_bytes(), false)
     }
 
     #[test]
@@ -173,6 +177,15 @@ mod tests {
     }
 
     #[test]
+    fn tokens_are_decoded_where_the_store_encodes_them() {
+        let body = "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>\
+            <NextContinuationToken>ChR%2F%3D</NextContinuationToken></ListBucketResult>";
+        let next = |token_too| Page::parse(body.as_bytes(), token_too).expect("whole").next;
+        assert_eq!(next(true).as_deref(), Some("ChR/="));
+        assert_eq!(next(false).as_deref(), Some("ChR%2F%3D"));
+    }
+
+    #[test]
     fn what_does_not_add_up_is_damaged() {
         for bad in [
             "",
@@ -183,6 +196,6 @@ mod tests {
         ] {
             assert!(page(bad).is_err(), "{bad}");
         }
-        assert!(Page::parse(b"<html><body>hello</body></html>").is_err());
+        assert!(Page::parse(b"<html><body>hello</body></html>", false).is_err());
     }
 }

@@ -31,4 +31,4 @@ pub(crate) use self::options::S3Options;
 #[cfg(feature = "s3")]
 pub(crate) use self::options::{CHECKSUM_MODES, Given, RETRY_MODES};
 pub use self::storage::BucketStorage;
-pub(crate) use self::vendor::{IfAbsent, Vendor};
+pub(crate) use self::vendor::{DeleteReport, IfAbsent, Vendor};

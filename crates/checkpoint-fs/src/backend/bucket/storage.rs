@@ -193,6 +193,7 @@ impl Inner {
             let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
                 .map_err(|e| Failure::unsent(call.named(Error::invalid_config("not a range").with_source(e))))?;
             request.headers.insert(RANGE, value);
+            request.headers.extend(self.config.vendor.range_header.clone());
         }
         let Answer { status, headers, body } = self.transport.send(call, &request).await?;
         let range = match (range, status) {

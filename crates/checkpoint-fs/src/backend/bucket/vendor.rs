@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 use crate::transport::{Dialect, Signer};
 
@@ -15,6 +15,14 @@ pub(crate) struct Vendor {
     pub(crate) metadata_prefixes: &'static [&'static str],
     /// How a write says that it must not replace.
     pub(crate) if_absent: IfAbsent,
+    /// What comes before the bucket in the source of a copy: nothing for S3.
+    pub(crate) copy_source_root: &'static str,
+    /// A header that makes the store take ranges as HTTP has them, where it needs one.
+    pub(crate) range_header: Option<(HeaderName, HeaderValue)>,
+    /// Whether the token of a listing's next page comes encoded like its keys.
+    pub(crate) encodes_page_tokens: bool,
+    /// How a multi-delete tells which keys it did not delete.
+    pub(crate) delete_report: DeleteReport,
     /// The longest key, in bytes.
     pub(crate) max_key: usize,
     /// How requests are signed.
@@ -22,6 +30,15 @@ pub(crate) struct Vendor {
     /// How failures are reported. A write that met what it must not replace has the kind
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), whatever its status and code.
     pub(crate) dialect: Arc<dyn Dialect>,
+}
+
+/// How a multi-delete tells which keys it did not delete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeleteReport {
+    /// It names those that failed, in a document that is always there.
+    Failures,
+    /// It names those that are gone, encoded; one that it leaves out is still there.
+    Deleted,
 }
 
 /// How a write says that it must not replace.

@@ -34,6 +34,7 @@ pub(crate) struct Wire {
     write_headers: HeaderMap,
     header_prefix: &'static str,
     if_absent: IfAbsent,
+    copy_source_root: &'static str,
 }
 
 impl Wire {
@@ -45,6 +46,7 @@ impl Wire {
             write_headers: config.write_headers.clone(),
             header_prefix: config.vendor.header_prefix,
             if_absent: config.vendor.if_absent.clone(),
+            copy_source_root: config.vendor.copy_source_root,
         }
     }
 
@@ -98,7 +100,7 @@ impl Translate for Wire {
         if let Some(source) = parts.headers.remove(&COPY_SOURCE) {
             let source = source.to_str().map_err(|_| strange("a copy source that is no text"))?;
             let (source, version) = source.split_once('?').map_or((source, None), |(s, v)| (s, Some(v)));
-            let mut source = decode_once(source)?;
+            let mut source = format!("{}{}", self.copy_source_root, decode_once(source)?);
             if let Some(version) = version {
                 source = format!("{source}?{version}");
             }
@@ -145,6 +147,7 @@ mod tests {
             write_headers: HeaderMap::new(),
             header_prefix: BUILT_PREFIX,
             if_absent: IfAbsent::IfNoneMatch,
+            copy_source_root: "",
         }
     }
 
@@ -185,7 +188,12 @@ mod tests {
                 .expect("valid")
         };
         let forbid = HeaderName::from_static("x-oss-forbid-overwrite");
-        let oss = Wire { header_prefix: "x-oss-", if_absent: IfAbsent::ForbidOverwrite(forbid), ..wire() };
+        let oss = Wire {
+            header_prefix: "x-oss-",
+            if_absent: IfAbsent::ForbidOverwrite(forbid),
+            copy_source_root: "/",
+            ..wire()
+        };
         for (wire, expected) in [
             (
                 wire(),
@@ -195,7 +203,7 @@ mod tests {
                 oss,
                 [
                     ("x-oss-meta-a", "b"),
-                    ("x-oss-copy-source", "bkt/s%20x"),
+                    ("x-oss-copy-source", "/bkt/s%20x"),
                     ("x-oss-forbid-overwrite", "true"),
                     ("x-more", "1"),
                 ],

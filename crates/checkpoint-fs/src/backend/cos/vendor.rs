@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::backend::bucket::{IfAbsent, Vendor, XmlDialect};
+use crate::backend::bucket::{DeleteReport, IfAbsent, Vendor, XmlDialect};
 use crate::error::ErrorKind;
 use crate::transport::{Again, ServiceError, SigV4, Verdict};
 
@@ -21,6 +21,10 @@ pub(crate) fn cos(region: String, sign_payload: bool) -> Vendor {
         // The same metadata goes by COS's own name when it was written, or is read, in COS's own way.
         metadata_prefixes: &["x-amz-meta-", "x-cos-meta-"],
         if_absent: IfAbsent::ForbidOverwrite(FORBID_OVERWRITE),
+        copy_source_root: "",
+        range_header: None,
+        encodes_page_tokens: false,
+        delete_report: DeleteReport::Failures,
         max_key: 850,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::backend::bucket::{IfAbsent, Vendor, XmlDialect};
+use crate::backend::bucket::{DeleteReport, IfAbsent, Vendor, XmlDialect};
 use crate::transport::{ServiceError, SigV4, Verdict};
 
 const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
@@ -17,6 +17,10 @@ pub(crate) fn s3(region: String, sign_payload: bool) -> Vendor {
         header_prefix: "x-amz-",
         metadata_prefixes: &["x-amz-meta-"],
         if_absent: IfAbsent::IfNoneMatch,
+        copy_source_root: "",
+        range_header: None,
+        encodes_page_tokens: false,
+        delete_report: DeleteReport::Failures,
         max_key: 1024,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),

@@ -1,0 +1,39 @@
+//! Temporary credentials as Alibaba's services hand them out.
+
+use std::time::SystemTime;
+
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use serde::Deserialize;
+
+use crate::credentials::Credentials;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The fields that the metadata service and STS share. `Debug` is left out on purpose.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Issued {
+    access_key_id: String,
+    access_key_secret: String,
+    security_token: String,
+    expiration: String,
+}
+
+impl Issued {
+    /// As credentials that end when they say.
+    ///
+    /// # Errors
+    /// [`Unauthenticated`](ErrorKind::Unauthenticated) for an end that is no time.
+    pub(crate) fn into_credentials(self, source: &str) -> Result<Credentials> {
+        let end = DateTime::from_str(&self.expiration, Format::DateTimeWithOffset)
+            .ok()
+            .and_then(|time| SystemTime::try_from(time).ok())
+            .ok_or_else(|| {
+                Error::new(ErrorKind::Unauthenticated, format!("credentials end at no time: from={source}"))
+            })?;
+        Ok(Credentials::new(self.access_key_id, self.access_key_secret)
+            .with_session_token(Some(self.security_token))
+            .with_expiry(Some(end))
+            .with_source(source))
+    }
+}
