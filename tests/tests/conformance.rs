@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use checkpoint_fs::{Environment, GsConfig, GsStorage, Location, OpenContext, Registry, StorageOptions, StorageRef};
 use checkpoint_testkit::conformance::{Settings, run_all};
-use checkpoint_testkit::mock::{CosMock, CosSettings, GcsMock, GcsSettings, TcLakeMock, TcLakeSettings, Versioning};
+use checkpoint_testkit::mock::{
+    CosMock, CosSettings, GcsMock, GcsSettings, OssMock, OssSettings, TcLakeMock, TcLakeSettings, Versioning,
+};
 use checkpoint_testkit::server::{Azurite, FakeGcsServer, S3Server};
 use checkpoint_testkit::{
     Counters, CountingStorage, EffectStorage, Effects, FaultPlan, FaultyStorage, Operation, wrap_all,
@@ -142,6 +144,26 @@ async fn az_conforms() -> anyhow::Result<()> {
     let registry = Registry::with_environment(server.environment());
     let base = format!("az://{container}/deep in/a+container");
     conforms(&registry, &base, &StorageOptions::new(), &Settings::default()).await
+}
+
+/// On a mock of OSS, in the same way as COS.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oss_conforms() -> anyhow::Result<()> {
+    let mock = OssMock::start(OssSettings::default())?;
+    let registry = Registry::with_environment(mock.environment());
+    let base = format!("oss://{}/deep in/a+bucket", mock.new_bucket());
+    conforms(&registry, &base, &StorageOptions::new(), &Settings::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oss_with_versions_conforms() -> anyhow::Result<()> {
+    let mock = OssMock::start(OssSettings::default())?;
+    let bucket = mock.new_bucket();
+    mock.set_versioning(&bucket, Versioning::Suspended);
+    let registry = Registry::with_environment(mock.environment());
+    let storage = registry.open_dir(&format!("oss://{bucket}"), &StorageOptions::new()).await?;
+    anyhow::ensure!(!storage.capabilities().write_if_absent && storage.capabilities().versioning.is_some());
+    conforms(&registry, &format!("oss://{bucket}"), &StorageOptions::new(), &Settings::default()).await
 }
 
 /// The wrappers change nothing as long as nothing is asked of them.

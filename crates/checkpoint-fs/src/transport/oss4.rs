@@ -64,11 +64,12 @@ impl Oss4 {
 /// Adds the digest of the body, where it is wanted.
 fn add_digest(request: &mut http::Request<Bytes>) -> Result<()> {
     let encrypted = request.uri().scheme_str() == Some("https");
-    let wanted = !request.body().is_empty() && !(encrypted && request.body().len() > DIGEST_LIMIT);
-    if wanted && !request.headers().contains_key(&CONTENT_MD5) {
-        let digest = plain(&BASE64_STANDARD.encode(Md5::digest(request.body())))?;
-        request.headers_mut().insert(CONTENT_MD5, digest);
+    let is_protected = encrypted && request.body().len() > DIGEST_LIMIT;
+    if request.body().is_empty() || is_protected || request.headers().contains_key(&CONTENT_MD5) {
+        return Ok(());
     }
+    let digest = plain(&BASE64_STANDARD.encode(Md5::digest(request.body())))?;
+    request.headers_mut().insert(CONTENT_MD5, digest);
     Ok(())
 }
 

@@ -82,11 +82,13 @@ impl BucketAddress {
     }
 
     /// A bucket that has a domain of its own.
+    #[cfg(feature = "oss")]
     pub(crate) fn at_domain(endpoint: &Endpoint) -> Self {
         Self { base: endpoint.to_string(), slash: true, page_size: None }
     }
 
     /// Asks for pages of a listing of this size, where the store's own default is a small one.
+    #[cfg(feature = "oss")]
     #[must_use]
     pub(crate) fn with_page_size(mut self, keys: &'static str) -> Self {
         self.page_size = Some(keys);

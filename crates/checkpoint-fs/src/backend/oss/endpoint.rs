@@ -38,7 +38,8 @@ impl OssEndpoint {
             return Err(Error::invalid_config(format!("the endpoint has a path: source={source}"))
                 .with_hint("OSS signs bucket and key alone: leave the path out"));
         }
-        let (name, port) = endpoint.host.as_str().split_once(':').unwrap_or((endpoint.host.as_str(), ""));
+        let host = endpoint.plain_host();
+        let (name, port) = host.split_once(':').unwrap_or((&host, ""));
         let Some(inner) = name.strip_suffix(OWN_DOMAIN) else {
             return Ok(Self { endpoint, is_own: false, region: None, bucket: None });
         };
@@ -56,14 +57,10 @@ impl OssEndpoint {
             }
             labels => Some(labels.join(".")),
         };
-        let endpoint = match &bucket {
-            None => endpoint,
-            Some(bucket) => {
-                let rest = name.get(bucket.len() + 1..).unwrap_or_default();
-                let host = if port.is_empty() { rest.to_owned() } else { format!("{rest}:{port}") };
-                Endpoint::at_host(host, endpoint.is_encrypted())
-            }
-        };
+        let taken = bucket.as_ref().map_or(0, |bucket| bucket.len() + 1);
+        let rest = name.get(taken..).unwrap_or_default();
+        let host = if port.is_empty() { rest.to_owned() } else { format!("{rest}:{port}") };
+        let endpoint = Endpoint::at_host(host, endpoint.is_encrypted());
         Ok(Self { endpoint, is_own: true, region, bucket })
     }
 
