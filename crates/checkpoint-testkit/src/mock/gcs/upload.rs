@@ -1,6 +1,7 @@
 //! Uploads: in one request with their description, or in a session of parts.
 
 use bytes::{Bytes, BytesMut};
+use rand::RngExt;
 use serde_json::{Map, Value};
 
 use super::bucket::{Buckets, State};
@@ -75,7 +76,7 @@ fn whole(buckets: &Buckets, request: &Arrived, target: &Target, now: i64) -> Res
 fn begin(buckets: &Buckets, request: &Arrived, target: &Target) -> Result<Answer, Fault> {
     let (key, described) = describe(&request.body)?;
     let condition = target.get("ifGenerationMatch").map(str::to_owned);
-    let id = format!("session/{:016x}", rand::random::<u64>());
+    let id = format!("session/{:016x}", rand::rng().random::<u64>());
     buckets.with(|state| {
         state.check(&target.bucket, &key, condition.as_deref())?;
         let bytes = BytesMut::new();
