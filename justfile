@@ -54,6 +54,10 @@ soak:
 package:
     cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests --allow-dirty
 
+# DataFusion over `cos://`, in a workspace of its own: a long build, outside of CI's path.
+example-datafusion:
+    cargo test --manifest-path examples/datafusion/Cargo.toml
+
 # The main job, embedded: write, run, be killed, resume, verify.
 demo:
     cargo run --release -p checkpoint-cli -- demo

@@ -133,8 +133,7 @@ impl ObjectStore for ObjectStoreAdapter {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
-        let mut result =
-            ListResult { common_prefixes: Vec::new(), objects: Vec::new(), extensions: Default::default() };
+        let mut result = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
         let mut entries = self.entries(prefix, ListOptions::new());
         while let Some(entry) = entries.try_next().await? {
             match entry {
@@ -214,9 +213,7 @@ async fn delete(storage: &dyn Storage, batch: Vec<StoreResult<Path>>) -> Vec<Sto
 
 fn put_result(outcome: crate::Result<WriteOutcome>, location: &Path) -> StoreResult<PutResult> {
     match outcome {
-        Ok(WriteOutcome::Done(meta)) => {
-            Ok(PutResult { e_tag: meta.etag, version: None, extensions: Default::default() })
-        }
+        Ok(WriteOutcome::Done(meta)) => Ok(PutResult { e_tag: meta.etag, version: None }),
         Ok(WriteOutcome::AlreadyExists) => Err(StoreError::AlreadyExists {
             path: location.to_string(),
             source: Box::new(Error::new(ErrorKind::AlreadyExists, "an object is already there")),

@@ -46,13 +46,7 @@ pub(super) async fn get(storage: &StorageRef, location: &Path, options: &GetOpti
     } else {
         pieces(storage.clone(), path, meta.clone(), range.clone(), first)
     };
-    Ok(GetResult {
-        payload: GetResultPayload::Stream(payload),
-        meta,
-        range,
-        attributes: Default::default(),
-        extensions: Default::default(),
-    })
+    Ok(GetResult { payload: GetResultPayload::Stream(payload), meta, range, attributes: Default::default() })
 }
 
 /// The range in an object of this size.
