@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
 use crate::options::KwArgs;
 use crate::registry::{OpenContext, Scheme};
+use crate::resolution::Resolution;
 use crate::storage::StorageRef;
 
 /// How a directory is used; the defaults are the safe ones.
@@ -76,6 +77,11 @@ impl Scheme for PosixScheme {
 
     fn check_options(&self, context: &OpenContext) -> Result<()> {
         PosixOptions::read(context).map(|_| ())
+    }
+
+    async fn resolve(&self, location: &Location, context: &OpenContext) -> Result<Resolution> {
+        self.check_options(context)?;
+        Ok(Resolution { key: format!("/{}", location.path()), ..Resolution::plain("file", location) })
     }
 
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef> {
