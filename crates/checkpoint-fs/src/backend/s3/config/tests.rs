@@ -114,3 +114,49 @@ fn certificates() {
     assert_eq!(tls(verify(serde_json::json!(false)), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Unverified);
     assert_eq!(tls(verify(serde_json::json!("/x.pem")), &[]), TlsRoots::Bundle("/x.pem".into()));
 }
+
+#[test]
+fn settings_of_the_profile_and_their_sources() {
+    let home = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(home.path().join(".aws")).expect("made");
+    let text = "[profile dev]\nregion = eu-west-1\nca_bundle = /dev.pem\nmax_attempts = 2\ns3 =\n  addressing_style = \
+                path\n  payload_signing_enabled = true\n[profile flat]\ns3 = path\n[profile odd]\ns3 =\n  \
+                addressing_style = bogus\n";
+    std::fs::write(home.path().join(".aws/config"), text).expect("written");
+    let home = home.path().to_str().expect("text");
+    let keys = [("AWS_ACCESS_KEY_ID", "AK"), ("AWS_SECRET_ACCESS_KEY", "SK"), ("HOME", home)];
+    let with = |profile| resolve(serde_json::json!({}), &[&keys[..], &[("AWS_PROFILE", profile)]].concat());
+    let config = with("dev").expect("valid");
+    assert_eq!(config.region(), &Setting::new("eu-west-1".to_owned(), "profile dev: region"));
+    assert_eq!(config.addressing(), &Setting::new(Addressing::Path, "profile dev: s3.addressing_style"));
+    assert_eq!(config.client.tls, TlsRoots::Bundle("/dev.pem".into()));
+    assert_eq!((config.retry.attempts(), config.sign_payload), (2, true));
+    for (profile, expected) in
+        [("flat", "is no block"), ("odd", "addressing style is not known"), ("none", "not exist")]
+    {
+        let error = with(profile).expect_err(profile);
+        assert!(error.to_string().contains(expected) && error.hint().is_some(), "{error}");
+    }
+}
+
+#[test]
+fn explicit_proxies_take_the_place_of_the_environments() {
+    let environment = [("HTTPS_PROXY", "http://env:1"), ("no_proxy", "*"), ("OTHER", "x")];
+    let proxies = |value| serde_json::json!({"config_kwargs": {"proxies": value}});
+    let of = |options| {
+        let client = resolve(options, &environment).expect("valid").client;
+        client.environment.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+    };
+    assert_eq!(of(proxies(serde_json::json!({"http": "own:2"}))), ["OTHER=x", "http_proxy=http://own:2"]);
+    assert_eq!(of(proxies(serde_json::json!(null))), ["HTTPS_PROXY=http://env:1", "OTHER=x", "no_proxy=*"]);
+    let error = resolve(proxies(serde_json::json!({"http": "http://u:hunter2@:bad:"})), &[]).expect_err("no URL");
+    assert!(error.to_string().contains("proxies.http must be a URL") && !format!("{error:?}").contains("hunter2"));
+}
+
+#[test]
+fn directory_buckets_are_refused_by_name() {
+    let context = OpenContext::default();
+    let error = S3Config::resolve("data--usw2-az1--x-s3", &context).expect_err("refused");
+    assert_eq!(error.kind(), crate::ErrorKind::Unsupported);
+    assert!(S3Config::resolve("alias--op-s3", &context).is_ok());
+}
