@@ -204,3 +204,28 @@ async fn a_bucket_elsewhere_is_named_with_the_option_to_set() -> Result<()> {
     }
     Ok(())
 }
+
+/// A volume is a root: it is in no directory, and everything that takes a directory takes it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_volume_itself_is_a_root() -> Result<()> {
+    let lake = Lake::start()?;
+    let storage = lake.open(VOLUME, &[]).await?;
+    put(&storage, "input/a.jsonl").await?.into_result(VOLUME)?;
+    let registry = Registry::with_environment(lake.mock.environment());
+    let (root, name) = registry.open(VOLUME, &StorageOptions::new()).await?;
+    ensure!(name.is_root() && root.list_files(&name, true).await?.len() == 1);
+    let (parent, name) = registry.open(&format!("{VOLUME}/input"), &StorageOptions::new()).await?;
+    ensure!((parent.url(), name.as_str()) == (VOLUME, "input"));
+    for (args, exit) in [
+        (&["fs", "ls", VOLUME][..], checkpoint_cli::Exit::Done),
+        (&["fs", "stat", VOLUME], checkpoint_cli::Exit::Usage),
+        (&["fs", "rm", "-r", VOLUME], checkpoint_cli::Exit::Usage),
+        (&["fs", "doctor", VOLUME], checkpoint_cli::Exit::Done),
+    ] {
+        let args = ["ckpt", "-q"].iter().chain(args).map(|arg| (*arg).into());
+        let ended = Box::pin(checkpoint_cli::run(args, registry.clone())).await;
+        ensure!(ended == exit, "{ended:?} is not {exit:?}");
+    }
+    ensure!(storage.list_files(&ObjectPath::root(), true).await?.len() == 1, "nothing else is left");
+    Ok(())
+}

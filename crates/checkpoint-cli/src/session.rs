@@ -52,10 +52,7 @@ impl Session {
 
     /// Opens the directory that an object is in; the object's name is empty for a root.
     pub(crate) async fn open_parent(&self, location: &Location) -> Result<(StorageRef, ObjectPath)> {
-        match location.split_last() {
-            Some((parent, name)) => Ok((self.open_location(&parent).await?, name)),
-            None => Ok((self.open_location(location).await?, ObjectPath::root())),
-        }
+        Ok(self.registry.open_parent(location, &self.options).await?)
     }
 
     /// The checkpoint at a URL, its lease perhaps elsewhere.

@@ -30,6 +30,12 @@ pub trait Scheme: Debug + Send + Sync {
     /// The schemes that this opens, in lower case; the first is the name of its options.
     fn names(&self) -> &'static [&'static str];
 
+    /// How many segments of a path name the place itself, and no directory in it: a catalog, a schema and a
+    /// volume.
+    fn root_depth(&self) -> usize {
+        0
+    }
+
     /// Checks this protocol's options without opening anything.
     ///
     /// # Errors
@@ -88,6 +94,11 @@ impl Registry {
         self.schemes.keys().copied()
     }
 
+    /// How many segments of a path of this scheme name the place itself; see [`Scheme::root_depth`].
+    pub fn root_depth(&self, scheme: &str) -> usize {
+        self.schemes.get(scheme).map_or(0, |scheme| scheme.root_depth())
+    }
+
     fn scheme(&self, name: &str) -> Result<&Arc<dyn Scheme>> {
         if let Some(scheme) = self.schemes.get(name) {
             return Ok(scheme);
@@ -109,15 +120,31 @@ impl Registry {
         self.open_location(&Location::parse(url)?, options).await
     }
 
-    /// Opens the parent directory of an object, and gives the object's path in it.
+    /// The directory that an object is in, and its name there; `None` at a root, which is in no directory.
+    pub fn split(&self, location: &Location) -> Option<(Location, ObjectPath)> {
+        let depth = self.root_depth(location.scheme());
+        if depth > 0 && location.path().segments().count() <= depth {
+            return None;
+        }
+        location.split_last()
+    }
+
+    /// Opens the directory that an object is in, and gives the object's path there: empty for a root.
     ///
     /// # Errors
     /// As [`Registry::open_dir`].
     pub async fn open(&self, url: &str, options: &StorageOptions) -> Result<(StorageRef, ObjectPath)> {
-        let location = Location::parse(url)?;
-        match location.split_last() {
+        self.open_parent(&Location::parse(url)?, options).await
+    }
+
+    /// Opens the directory that an object at a parsed location is in; see [`Registry::open`].
+    ///
+    /// # Errors
+    /// As [`Registry::open_dir`].
+    pub async fn open_parent(&self, location: &Location, options: &StorageOptions) -> Result<(StorageRef, ObjectPath)> {
+        match self.split(location) {
             Some((parent, name)) => Ok((self.open_location(&parent, options).await?, name)),
-            None => Ok((self.open_location(&location, options).await?, ObjectPath::root())),
+            None => Ok((self.open_location(location, options).await?, ObjectPath::root())),
         }
     }
 

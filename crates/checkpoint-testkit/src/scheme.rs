@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use checkpoint_fs::{Location, OpenContext, Registry, Result, Scheme, StorageRef};
+use checkpoint_fs::{Location, OpenContext, Registry, Resolution, Result, Scheme, StorageRef};
 
 type Wrap = Arc<dyn Fn(StorageRef) -> StorageRef + Send + Sync>;
 
@@ -39,13 +39,22 @@ pub fn wrap_all(real: &Registry, wrap: impl Fn(StorageRef) -> StorageRef + Send 
 }
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl Scheme for WrappedScheme {
     fn names(&self) -> &'static [&'static str] {
         self.names
     }
 
+    fn root_depth(&self) -> usize {
+        self.real.root_depth(self.names.first().copied().unwrap_or_default())
+    }
+
     fn check_options(&self, context: &OpenContext) -> Result<()> {
         self.real.check_options(&context.options)
+    }
+
+    async fn resolve(&self, location: &Location, context: &OpenContext) -> Result<Resolution> {
+        self.real.resolve(&location.to_string(), &context.options).await
     }
 
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef> {

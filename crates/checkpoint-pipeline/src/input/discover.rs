@@ -99,7 +99,7 @@ impl Search<'_> {
     }
 
     async fn named_file(&self, location: &Location) -> Result<Option<SourceFile>> {
-        let Some((parent, name)) = location.split_last() else { return Ok(None) };
+        let Some((parent, name)) = self.registry.split(location) else { return Ok(None) };
         let storage = self.storage(&parent).await?;
         let Some(meta) = storage.stat_optional(&name).await? else { return Ok(None) };
         let format = self.format.or_else(|| Format::from_file_name(name.name())).ok_or_else(|| {

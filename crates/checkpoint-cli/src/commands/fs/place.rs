@@ -8,10 +8,10 @@ use crate::session::Session;
 
 /// The metadata of a file; `None` where there is none, a directory perhaps.
 pub(super) async fn file_at(location: &Location, session: &Session) -> Result<Option<ObjectMeta>> {
-    if location.path().is_root() {
+    let (parent, name) = session.open_parent(location).await?;
+    if name.is_root() {
         return Ok(None);
     }
-    let (parent, name) = session.open_parent(location).await?;
     Ok(parent.stat_optional(&name).await?)
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn file_at(location: &Location, session: &Session) -> Result<Op
 pub(super) async fn directory_at(location: &Location, session: &Session) -> Result<Option<StorageRef>> {
     let storage = session.open_location(location).await?;
     let mut entries = storage.list(&ObjectPath::root(), ListOptions::new());
-    if location.path().is_root() || entries.try_next().await?.is_some() {
+    if session.registry.split(location).is_none() || entries.try_next().await?.is_some() {
         return Ok(Some(storage));
     }
     let (parent, name) = session.open_parent(location).await?;

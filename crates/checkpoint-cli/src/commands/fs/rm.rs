@@ -88,9 +88,11 @@ async fn look(url: &str, recursive: bool, session: &Session) -> Result<Doomed> {
         return Err(Failure::usage(format!("this is a directory: url={location}"))
             .with_hint("add -r to delete it with everything below it"));
     }
-    if location.path().is_root() {
-        return Err(Failure::usage(format!("a whole bucket or file system is not deleted here: url={location}"))
-            .with_hint("name a directory in it"));
+    if session.registry.split(&location).is_none() {
+        return Err(Failure::usage(format!(
+            "a whole bucket, volume or file system is not deleted here: url={location}"
+        ))
+        .with_hint("name a directory in it"));
     }
     Ok(Doomed::Tree(Tree::walk(location, storage).await?))
 }

@@ -44,6 +44,10 @@ impl Scheme for TclakeScheme {
         &PROTOCOLS
     }
 
+    fn root_depth(&self) -> usize {
+        VolumeName::SEGMENTS
+    }
+
     fn check_options(&self, context: &OpenContext) -> Result<()> {
         TclakeConfig::resolve(context).map(|_| ())
     }

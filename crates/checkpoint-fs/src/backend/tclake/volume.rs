@@ -17,6 +17,9 @@ pub(super) struct VolumeName {
 }
 
 impl VolumeName {
+    /// How many segments of a path name it.
+    pub(super) const SEGMENTS: usize = 3;
+
     /// Splits a location into the volume and the path in it. Names are taken as written: nothing is
     /// decoded, and `.`, `..` and empty segments were refused when the location was parsed.
     ///
