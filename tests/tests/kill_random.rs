@@ -30,6 +30,11 @@ fn kill_on_cos_at_random_moments() -> anyhow::Result<()> {
 }
 
 #[test]
+fn kill_on_oss_at_random_moments() -> anyhow::Result<()> {
+    siege("the mock of OSS", &Place::oss()?)
+}
+
+#[test]
 fn kill_gs_at_random_moments() -> anyhow::Result<()> {
     siege("fake-gcs-server", &Place::gs()?)
 }
