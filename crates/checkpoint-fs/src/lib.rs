@@ -85,7 +85,7 @@ pub use error::{Error, ErrorKind, Result, Retry};
 pub use guard::Guard;
 pub use listing_cache::{ListingCache, ListingCacheSettings};
 pub use location::Location;
-pub use options::{Environment, KwArgs, StorageOptions};
+pub use options::{Environment, KnownOption, KwArgs, OptionUse, StorageOptions};
 pub use path::ObjectPath;
 pub use registry::{OpenContext, Registry, Scheme, open, open_dir};
 pub use resolution::{Resolution, Setting};

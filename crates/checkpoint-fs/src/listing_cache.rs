@@ -24,9 +24,6 @@ use crate::storage::{
     ReadResult, RenameOptions, StatOptions, Storage, StorageRef, StorageWriter, WriteOptions, WriteOutcome,
 };
 
-/// The options of the cache, under fsspec's names.
-const OPTIONS: [&str; 3] = ["use_listings_cache", "listings_expiry_time", "max_paths"];
-
 /// How listings are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -38,13 +35,16 @@ pub struct ListingCacheSettings {
 }
 
 impl ListingCacheSettings {
+    /// The options of the cache, under fsspec's names.
+    pub(crate) const OPTIONS: [&str; 3] = ["use_listings_cache", "listings_expiry_time", "max_paths"];
+
     /// Takes the options of the cache out of a protocol's options. `None` when the cache is not asked for.
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for values of the wrong kind.
     pub(crate) fn take(protocol: &'static str, kwargs: &mut Map<String, Value>) -> Result<Option<Self>> {
         let taken: Map<String, Value> =
-            OPTIONS.iter().filter_map(|name| Some(((*name).to_owned(), kwargs.shift_remove(*name)?))).collect();
+            Self::OPTIONS.iter().filter_map(|name| Some(((*name).to_owned(), kwargs.shift_remove(*name)?))).collect();
         let mut kw = KwArgs::new(protocol, Some(&taken));
         let asked = kw.flag("use_listings_cache").unwrap_or(false);
         let expiry = kw.seconds("listings_expiry_time");

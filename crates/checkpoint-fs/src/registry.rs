@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::error::{Error, Result};
 use crate::listing_cache::{ListingCache, ListingCacheSettings};
 use crate::location::Location;
-use crate::options::{Environment, StorageOptions};
+use crate::options::{Environment, KnownOption, OptionUse, Record, StorageOptions};
 use crate::path::ObjectPath;
 use crate::resolution::Resolution;
 use crate::storage::StorageRef;
@@ -97,6 +97,23 @@ impl Registry {
     /// How many segments of a path of this scheme name the place itself; see [`Scheme::root_depth`].
     pub fn root_depth(&self, scheme: &str) -> usize {
         self.schemes.get(scheme).map_or(0, |scheme| scheme.root_depth())
+    }
+
+    /// The options that a protocol knows, sorted, as its reader tells while it checks that none are given.
+    /// A scheme from elsewhere has to read them with [`StorageOptions::kwargs`].
+    ///
+    /// # Errors
+    /// `Unsupported` for an unknown scheme.
+    pub fn option_names(&self, protocol: &str) -> Result<Vec<KnownOption>> {
+        let scheme = self.scheme(protocol)?;
+        let record = Record::new();
+        let options = StorageOptions::recording(record.clone());
+        // What else a scheme misses is nothing to its options.
+        drop(scheme.check_options(&OpenContext { options, environment: Environment::default() }));
+        for name in ListingCacheSettings::OPTIONS {
+            record.correct(name, OptionUse::Honoured);
+        }
+        Ok(record.options())
     }
 
     fn scheme(&self, name: &str) -> Result<&Arc<dyn Scheme>> {

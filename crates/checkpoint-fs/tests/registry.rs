@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use checkpoint_fs::{
-    Environment, ErrorKind, KwArgs, Location, MemoryStorage, ObjectPath, OpenContext, ReadOptions, Registry, Result,
+    Environment, ErrorKind, Location, MemoryStorage, ObjectPath, OpenContext, OptionUse, ReadOptions, Registry, Result,
     Scheme, StorageExt, StorageOptions, StorageRef, WriteOptions,
 };
 
@@ -19,8 +19,11 @@ impl Scheme for Attic {
     }
 
     fn check_options(&self, context: &OpenContext) -> Result<()> {
-        let mut kwargs = KwArgs::new("attic", context.options.get(self.names()));
+        let mut kwargs = context.options.kwargs(self.names());
         kwargs.count("boxes", 1);
+        kwargs.nested("door", |door| door.text("lock"));
+        kwargs.ignored(&["light"], "it is dark there");
+        kwargs.refused(&["lift"], "there are stairs");
         kwargs.finish()
     }
 
@@ -132,4 +135,23 @@ async fn plain_paths_and_file_urls_are_one_place() {
     }
     let error = registry().open_dir(&format!("{plain}/a/x"), &none).await.expect_err("a file is no directory");
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn a_protocol_tells_the_options_that_it_knows() {
+    use OptionUse::{Honoured, Ignored, Refused};
+    let known = registry().option_names("loft").expect("registered");
+    let known: Vec<(&str, OptionUse)> = known.iter().map(|option| (option.name.as_str(), option.usage)).collect();
+    let cache = |name| (name, Honoured);
+    let expected = [
+        ("boxes", Honoured),
+        ("door.lock", Honoured),
+        ("lift", Refused),
+        ("light", Ignored),
+        cache("listings_expiry_time"),
+        cache("max_paths"),
+        cache("use_listings_cache"),
+    ];
+    assert_eq!(known, expected);
+    assert_eq!(registry().option_names("qqq").expect_err("unknown").kind(), ErrorKind::Unsupported);
 }

@@ -12,7 +12,6 @@ use crate::capability::Capabilities;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::location::Location;
-use crate::options::KwArgs;
 use crate::path::ObjectPath;
 use crate::registry::{OpenContext, Scheme};
 use crate::storage::{
@@ -39,7 +38,7 @@ impl Scheme for MemoryScheme {
     }
 
     fn check_options(&self, context: &OpenContext) -> Result<()> {
-        KwArgs::new("memory", context.options.get(&["memory"])).finish()
+        context.options.kwargs(&["memory"]).finish()
     }
 
     async fn open(&self, location: &Location, _context: &OpenContext) -> Result<StorageRef> {

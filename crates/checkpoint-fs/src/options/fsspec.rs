@@ -61,7 +61,7 @@ pub(crate) fn layered(
         merged.kwargs.extend(own.kwargs.clone());
         merged.sources.extend(own.sources.clone());
     }
-    Ok(StorageOptions([((*first).to_owned(), merged)].into()))
+    Ok(StorageOptions([((*first).to_owned(), merged)].into(), explicit.1))
 }
 
 #[cfg(test)]

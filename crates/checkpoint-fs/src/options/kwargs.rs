@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::known::{OptionUse, Record};
 use crate::error::{Error, Result};
 
 /// The keywords of one protocol while they are being read. Call [`KwArgs::finish`] at the end: what was
@@ -18,11 +19,17 @@ pub struct KwArgs<'a> {
     /// Known ones that do nothing.
     ignored: BTreeSet<&'static str>,
     problems: Vec<String>,
+    record: Record,
 }
 
 impl<'a> KwArgs<'a> {
     /// Starts reading.
     pub fn new(protocol: &'a str, map: Option<&'a Map<String, Value>>) -> Self {
+        Self::noting(protocol, map, Record::default())
+    }
+
+    /// Starts reading, and notes which keywords are known.
+    pub(super) fn noting(protocol: &'a str, map: Option<&'a Map<String, Value>>, record: Record) -> Self {
         Self {
             protocol,
             prefix: String::new(),
@@ -30,10 +37,17 @@ impl<'a> KwArgs<'a> {
             known: BTreeSet::new(),
             ignored: BTreeSet::new(),
             problems: Vec::new(),
+            record,
         }
     }
 
     fn raw(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.record.note(&format!("{}{key}", self.prefix), OptionUse::Honoured);
+        self.holder(key)
+    }
+
+    /// A keyword that is known for those inside of it.
+    fn holder(&mut self, key: &'static str) -> Option<&'a Value> {
         self.known.insert(key);
         self.map.and_then(|m| m.get(key)).filter(|v| !v.is_null())
     }
@@ -110,6 +124,7 @@ impl<'a> KwArgs<'a> {
     pub fn ignored(&mut self, keys: &[&'static str], why: &str) {
         self.ignored.extend(keys);
         for key in keys {
+            self.record.correct(&format!("{}{key}", self.prefix), OptionUse::Ignored);
             if self.raw(key).is_some() {
                 tracing::debug!(protocol = self.protocol, option = key, why, "option ignored");
             }
@@ -121,6 +136,7 @@ impl<'a> KwArgs<'a> {
     pub fn refused(&mut self, keys: &[&'static str], why: &str) {
         self.ignored.extend(keys);
         for key in keys {
+            self.record.correct(&format!("{}{key}", self.prefix), OptionUse::Refused);
             let given = match self.raw(key) {
                 None | Some(Value::Bool(false)) => false,
                 Some(Value::Object(map)) => !map.is_empty(),
@@ -134,10 +150,13 @@ impl<'a> KwArgs<'a> {
         }
     }
 
-    /// Whether an object is given, whose keys the caller reads by itself.
+    /// Whether an object is given, whose keys the caller reads by itself; `inside` are those that it knows.
     #[cfg(feature = "_bucket")]
-    pub(crate) fn object(&mut self, key: &'static str) -> bool {
-        match self.raw(key) {
+    pub(crate) fn object<'n>(&mut self, key: &'static str, inside: impl Iterator<Item = (&'n str, OptionUse)>) -> bool {
+        for (name, usage) in inside {
+            self.record.note(&format!("{}{key}.{name}", self.prefix), usage);
+        }
+        match self.holder(key) {
             Some(Value::Object(_)) => true,
             Some(_) => {
                 self.wrong(key, "an object");
@@ -149,7 +168,7 @@ impl<'a> KwArgs<'a> {
 
     /// A nested object, read by the closure with its own known keys.
     pub fn nested<R>(&mut self, key: &'static str, read: impl FnOnce(&mut KwArgs<'a>) -> R) -> R {
-        let map = match self.raw(key) {
+        let map = match self.holder(key) {
             Some(Value::Object(map)) => Some(map),
             Some(_) => {
                 self.wrong(key, "an object");
@@ -157,7 +176,7 @@ impl<'a> KwArgs<'a> {
             }
             None => None,
         };
-        let mut inner = KwArgs::new(self.protocol, map);
+        let mut inner = KwArgs::noting(self.protocol, map, self.record.clone());
         inner.prefix = format!("{}{key}.", self.prefix);
         let result = read(&mut inner);
         inner.note_unknown();

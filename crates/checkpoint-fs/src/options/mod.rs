@@ -1,8 +1,10 @@
 //! Storage options: `{"<protocol>": {keyword: value}}`, the shape that fsspec users write.
 
+mod environment;
 mod exact;
 #[cfg(feature = "_http")]
 mod fsspec;
+mod known;
 mod kwargs;
 
 use std::collections::BTreeMap;
@@ -10,8 +12,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+pub use self::environment::Environment;
 #[cfg(feature = "_http")]
 pub(crate) use self::fsspec::layered;
+pub(crate) use self::known::Record;
+pub use self::known::{KnownOption, OptionUse};
 pub use self::kwargs::KwArgs;
 pub(crate) use self::kwargs::nearest;
 use crate::error::{Error, Result};
@@ -20,7 +25,7 @@ use crate::error::{Error, Result};
 ///
 /// `Debug` shows protocols and keywords, never values.
 #[derive(Clone, Default, PartialEq)]
-pub struct StorageOptions(BTreeMap<String, Entry>);
+pub struct StorageOptions(BTreeMap<String, Entry>, Record);
 
 /// The options of one protocol.
 #[derive(Clone, Default, PartialEq)]
@@ -77,6 +82,17 @@ impl StorageOptions {
         self
     }
 
+    /// No options, for readers that note in `record` which ones they know.
+    pub(crate) fn recording(record: Record) -> Self {
+        Self(BTreeMap::new(), record)
+    }
+
+    /// Starts reading the options of the first of these protocol names that has any; messages call them by
+    /// the first name.
+    pub fn kwargs<'o>(&'o self, names: &[&'o str]) -> KwArgs<'o> {
+        KwArgs::noting(names.first().copied().unwrap_or_default(), self.get(names), self.1.clone())
+    }
+
     /// The options of the first of these protocol names that has any.
     pub fn get(&self, names: &[&str]) -> Option<&Map<String, Value>> {
         self.entry(names).map(|entry| &entry.kwargs)
@@ -98,7 +114,8 @@ impl StorageOptions {
     /// for the name in the URL, else those of the first name that has any.
     pub(crate) fn narrowed(&self, names: &[&str], written: &str) -> Self {
         let own = self.entry(&[written]).or_else(|| self.entry(names));
-        Self(names.first().into_iter().filter_map(|first| Some(((*first).to_owned(), own?.clone()))).collect())
+        let own = names.first().into_iter().filter_map(|first| Some(((*first).to_owned(), own?.clone()))).collect();
+        Self(own, self.1.clone())
     }
 
     /// The keywords of one protocol, to be changed.
@@ -124,44 +141,5 @@ impl fmt::Debug for StorageOptions {
         let shown: BTreeMap<&str, Vec<&str>> =
             self.0.iter().map(|(p, e)| (p.as_str(), e.kwargs.keys().map(String::as_str).collect())).collect();
         f.debug_tuple("StorageOptions").field(&shown).finish()
-    }
-}
-
-/// Environment variables as a value, so that nothing below reads process state and tests need none.
-#[derive(Clone, Default)]
-pub struct Environment(BTreeMap<String, String>);
-
-impl Environment {
-    /// The variables of this process. Those that are not UTF-8 are left out.
-    pub fn from_process() -> Self {
-        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
-    }
-
-    /// A variable, when it is set and not empty.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.raw(name).filter(|v| !v.is_empty())
-    }
-
-    /// All variables, in the order of their names.
-    #[cfg(feature = "_http")]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// A variable as it is set, perhaps to nothing: for the few that mean something by that.
-    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-}
-
-impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Environment {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
-    }
-}
-
-impl fmt::Debug for Environment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Environment({} variables)", self.0.len())
     }
 }

@@ -31,7 +31,7 @@ impl AzOptions {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(crate) fn read(options: &StorageOptions) -> Result<Self> {
-        let mut kw = KwArgs::new("az", options.get(&PROTOCOLS));
+        let mut kw = options.kwargs(&PROTOCOLS);
         let filled = |text: Option<String>| text.filter(|t| !t.is_empty());
         let mut read = Self {
             account_name: filled(kw.text("account_name")),

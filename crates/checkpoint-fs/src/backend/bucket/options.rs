@@ -94,8 +94,7 @@ impl S3Options {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(crate) fn read(protocols: &[&'static str], own: Option<&OwnNames>, options: &StorageOptions) -> Result<Self> {
-        let name = protocols.first().copied().unwrap_or_default();
-        let mut kw = KwArgs::new(name, options.get(protocols));
+        let mut kw = options.kwargs(protocols);
         let mut reader = Reader { protocols, options, read: Self::default(), twice: Vec::new() };
         reader.keys(own, &mut kw);
         if let Some(own) = own {
@@ -191,9 +190,8 @@ fn without_effect(kw: &mut KwArgs<'_>) {
         ],
         "it tunes Python's file objects and changes no request here",
     );
-    if kw.count("max_concurrency", 1).is_some() {
-        tracing::debug!("max_concurrency is of Python's file objects; config_kwargs.max_pool_connections is the limit");
-    }
+    kw.count("max_concurrency", 1);
+    kw.ignored(&["max_concurrency"], "it is of Python's file objects; config_kwargs.max_pool_connections is the limit");
     kw.ignored(&["version_aware"], "the newest version of an object is read, always");
     kw.refused(
         &["session", "session_vars", "event_hooks", "include_builtin_handlers", "loader"],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::credentials::google::{Scope, Token};
 use crate::error::Result;
-use crate::options::{KwArgs, StorageOptions};
+use crate::options::StorageOptions;
 
 /// The names that options for this backend may stand under.
 pub(crate) const PROTOCOLS: [&str; 2] = ["gs", "gcs"];
@@ -40,7 +40,7 @@ impl GsOptions {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(crate) fn read(options: &StorageOptions) -> Result<Self> {
-        let mut kw = KwArgs::new("gs", options.get(&PROTOCOLS));
+        let mut kw = options.kwargs(&PROTOCOLS);
         let mut read = Self {
             project: kw.text("project").filter(|project| !project.is_empty()),
             endpoint: kw.text("endpoint_url").map(|url| (url, options.source(&PROTOCOLS, "endpoint_url"))),

@@ -39,7 +39,7 @@ impl OssOptions {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(crate) fn read(options: &StorageOptions) -> Result<Self> {
-        let mut kw = KwArgs::new(PROTOCOLS[0], options.get(&PROTOCOLS));
+        let mut kw = options.kwargs(&PROTOCOLS);
         let source = |option: &str| options.source(&PROTOCOLS, option);
         let mut read = Self {
             key: kw.text("key"),

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use super::PosixStorage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::location::Location;
-use crate::options::KwArgs;
 use crate::registry::{OpenContext, Scheme};
 use crate::resolution::Resolution;
 use crate::storage::StorageRef;
@@ -51,7 +50,7 @@ impl PosixOptions {
     }
 
     fn read(context: &OpenContext) -> Result<Self> {
-        let mut kwargs = KwArgs::new("file", context.options.get(&["file", "local"]));
+        let mut kwargs = context.options.kwargs(&["file", "local"]);
         let mut options = Self::new();
         if let Some(follow) = kwargs.flag("follow_symlinks") {
             options.follow_symlinks = follow;

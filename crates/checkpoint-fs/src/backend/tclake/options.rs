@@ -1,7 +1,7 @@
 //! The options of `tclake`, typed and read once.
 
 use crate::error::Result;
-use crate::options::{KwArgs, StorageOptions};
+use crate::options::StorageOptions;
 
 /// The name that options for this backend stand under.
 pub(super) const PROTOCOLS: [&str; 1] = ["tclake"];
@@ -28,8 +28,7 @@ impl TclakeOptions {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(super) fn read(options: &StorageOptions) -> Result<Self> {
-        let [name] = PROTOCOLS;
-        let mut kw = KwArgs::new(name, options.get(&PROTOCOLS));
+        let mut kw = options.kwargs(&PROTOCOLS);
         let read = Self {
             sid: kw.text("sid"),
             sk: kw.text("sk"),

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::Reader;
-use crate::options::KwArgs;
+use crate::options::{KwArgs, OptionUse};
 
 /// Parameters of every operation, with their headers.
 const ALWAYS: [(&str, &str); 2] =
@@ -71,7 +71,9 @@ impl Reader<'_> {
     /// Reads them. Names that no operation knows are dropped, as s3fs drops them, with a warning.
     pub(super) fn additional_kwargs(&mut self, kw: &mut KwArgs<'_>) {
         let given = self.options.get(self.protocols).and_then(|kwargs| kwargs.get("s3_additional_kwargs"));
-        let object = kw.object("s3_additional_kwargs");
+        let sent = ALWAYS.iter().chain(&WRITES).map(|(name, _)| (*name, OptionUse::Honoured));
+        let others = REFUSED.iter().map(|name| (*name, OptionUse::Refused));
+        let object = kw.object("s3_additional_kwargs", sent.chain(others));
         let Some(given) = given.filter(|_| object) else { return };
         for (name, value) in given.as_object().into_iter().flatten() {
             let table =
