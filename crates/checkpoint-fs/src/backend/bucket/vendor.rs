@@ -56,4 +56,7 @@ pub(crate) enum IfAbsent {
     /// old versions.
     #[cfg_attr(not(any(feature = "cos", feature = "oss")), expect(dead_code, reason = "S3 has no such header"))]
     ForbidOverwrite(HeaderName),
+    /// Not at all, and what to do about it: such a write is refused before anything is sent.
+    #[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "the other stores have their own word for it"))]
+    Never(&'static str),
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Method;
 
 use super::storage::Inner;
+use super::vendor::IfAbsent;
 use crate::backend::xml;
 use crate::capability::Versioning;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -52,8 +53,12 @@ fn status(document: &[u8]) -> Option<Versioning> {
     }
 }
 
-/// Refuses a write that must not replace where the bucket's setup does not let it keep its word.
+/// Refuses a write that must not replace where the store, or the bucket's setup, does not let it keep its word.
 pub(super) fn check(inner: &Inner, call: &Call, mode: WriteMode) -> Result<()> {
+    if let (WriteMode::IfAbsent, IfAbsent::Never(way_on)) = (mode, &inner.config.vendor.if_absent) {
+        let message = "this store's S3 interface has no write that must not replace";
+        return Err(call.named(Error::unsupported(message).with_hint(*way_on)));
+    }
     let capabilities = inner.capabilities();
     match (mode, capabilities.versioning) {
         (WriteMode::IfAbsent, Some(versioning)) if !capabilities.write_if_absent => {

@@ -188,7 +188,11 @@ impl From<S3Config> for BucketConfig {
             headers.extend(vendor::requester_pays());
         }
         Self {
-            vendor: vendor::s3(region::of_signatures(&config.region.value).to_owned(), config.sign_payload),
+            vendor: vendor::s3(
+                region::of_signatures(&config.region.value).to_owned(),
+                config.sign_payload,
+                &config.endpoint.value.plain_host(),
+            ),
             bucket: config.bucket,
             address: config.address,
             credentials,

@@ -11,12 +11,21 @@ const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer")
 
 const DIALECT: XmlDialect = XmlDialect { request_ids: &["x-amz-request-id"], codes: |_| None, refine: name_region };
 
-/// S3, or a store that speaks its protocol, in a region.
-pub(crate) fn s3(region: String, sign_payload: bool) -> Vendor {
+/// Hosts, with all below them, whose S3 interface ignores or refuses `If-None-Match` on a write, and the
+/// scheme whose backend has a condition that they keep.
+const WITHOUT_CONDITION: [(&str, &str); 4] = [
+    ("storage.googleapis.com", "write gs:// instead of s3://, whose writes can be conditional"),
+    ("myqcloud.com", "write cos:// instead of s3://, whose writes can be conditional"),
+    ("tencentcos.cn", "write cos:// instead of s3://, whose writes can be conditional"),
+    ("aliyuncs.com", "write oss:// instead of s3://, whose writes can be conditional"),
+];
+
+/// S3, or a store that speaks its protocol, in a region and at a host.
+pub(crate) fn s3(region: String, sign_payload: bool, host: &str) -> Vendor {
     Vendor {
         header_prefix: "x-amz-",
         metadata_prefixes: &["x-amz-meta-"],
-        if_absent: IfAbsent::IfNoneMatch,
+        if_absent: condition_at(host),
         copy_source_root: "",
         range_header: None,
         encodes_page_tokens: false,
@@ -25,6 +34,13 @@ pub(crate) fn s3(region: String, sign_payload: bool) -> Vendor {
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),
     }
+}
+
+fn condition_at(host: &str) -> IfAbsent {
+    let host = host.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    let is_below = |domain: &str| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let known = WITHOUT_CONDITION.iter().find(|(domain, _)| is_below(domain));
+    known.map_or(IfAbsent::IfNoneMatch, |(_, way_on)| IfAbsent::Never(way_on))
 }
 
 /// The header of one who agrees to pay for requests to another's bucket.
@@ -56,5 +72,37 @@ mod tests {
         let said = ServiceError { code: "PermanentRedirect".to_owned(), ..ServiceError::default() };
         let verdict = DIALECT.verdict(StatusCode::MOVED_PERMANENTLY, &headers, &said, false);
         assert!(verdict.hint.expect("has one").contains("eu-west-1"));
+    }
+
+    #[test]
+    fn hosts_that_ignore_the_condition_are_known() {
+        for (host, scheme) in [
+            ("storage.googleapis.com", "gs://"),
+            ("bkt.storage.googleapis.com:443", "gs://"),
+            ("cos.ap-guangzhou.myqcloud.com", "cos://"),
+            ("S3.oss-cn-hangzhou.aliyuncs.com", "oss://"),
+        ] {
+            let IfAbsent::Never(way_on) = condition_at(host) else { unreachable!("{host} keeps it") };
+            assert!(way_on.contains(scheme), "{host}: {way_on}");
+        }
+        for host in ["s3.eu-west-1.amazonaws.com", "127.0.0.1:9000", "notmyqcloud.com", "minio.local"] {
+            assert_eq!(condition_at(host), IfAbsent::IfNoneMatch, "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn where_the_condition_means_nothing_it_is_refused_before_anything_is_sent() {
+        use crate::{Environment, ErrorKind, ObjectPath, Registry, StorageOptions, WriteMode, WriteOptions};
+
+        let registry = Registry::with_environment(Environment::default());
+        let options = r#"{"s3": {"key": "A", "secret": "S", "endpoint_url": "https://storage.googleapis.com"}}"#;
+        let options = StorageOptions::from_json(options).expect("JSON");
+        let storage = registry.open_dir("s3://my-bucket/x", &options).await.expect("opens");
+        assert!(!storage.capabilities().write_if_absent);
+        let create = WriteOptions::new().mode(WriteMode::IfAbsent);
+        let path = ObjectPath::parse("lease").expect("valid");
+        let error = storage.write(&path, "1".into(), create).await.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.hint().is_some_and(|hint| hint.contains("gs://")), "{error:?}");
     }
 }
