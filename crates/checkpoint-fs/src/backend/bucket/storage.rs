@@ -119,6 +119,7 @@ impl Inner {
             .map_err(|e| Error::invalid_config("the request builder could not be set up").with_source(e))?;
         let taken = if root.is_root() { 0 } else { root.as_str().len() + 1 };
         let longest = config.vendor.max_key.saturating_sub(taken);
+        let consistent_list = config.vendor.consistent_list;
         let write_if_absent = !matches!(config.vendor.if_absent, IfAbsent::Never(_));
         Ok(Self {
             bridge: Bridge::new(operator, Arc::clone(&transport), wire.clone()),
@@ -129,7 +130,7 @@ impl Inner {
             root,
             capabilities: Capabilities {
                 write_if_absent,
-                consistent_list: true,
+                consistent_list,
                 max_delete_batch: DELETE_BATCH,
                 max_path: longest,
                 max_segment: longest,

@@ -21,6 +21,8 @@ pub(crate) struct Vendor {
     pub(crate) range_header: Option<(HeaderName, HeaderValue)>,
     /// Whether the token of a listing's next page comes encoded like its keys.
     pub(crate) encodes_page_tokens: bool,
+    /// Whether the vendor promises that a listing shows what was written and deleted before it began.
+    pub(crate) consistent_list: bool,
     /// How a multi-delete tells which keys it did not delete.
     pub(crate) delete_report: DeleteReport,
     /// The longest key, in bytes.

@@ -24,6 +24,8 @@ pub(crate) fn cos(region: String, sign_payload: bool) -> Vendor {
         copy_source_root: "",
         range_header: None,
         encodes_page_tokens: false,
+        // The vendor speaks of eventual consistency, and promises nothing for listings.
+        consistent_list: false,
         delete_report: DeleteReport::Failures,
         max_key: 850,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),

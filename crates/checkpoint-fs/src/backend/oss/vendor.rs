@@ -23,6 +23,8 @@ pub(crate) fn oss(region: String, bucket: String, bucket_in_path: bool) -> Vendo
         range_header: Some((RANGE_BEHAVIOR, HeaderValue::from_static("standard"))),
         encodes_page_tokens: true,
         // The short report has no body at all when nothing failed.
+        // The vendor promises what concerns an object, and says nothing of listings.
+        consistent_list: false,
         delete_report: DeleteReport::Deleted,
         max_key: 1023,
         signer: Arc::new(Oss4 { region, bucket, bucket_in_path, additional_headers: &[] }),

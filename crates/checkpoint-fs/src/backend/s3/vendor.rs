@@ -29,6 +29,7 @@ pub(crate) fn s3(region: String, sign_payload: bool, host: &str) -> Vendor {
         copy_source_root: "",
         range_header: None,
         encodes_page_tokens: false,
+        consistent_list: true,
         delete_report: DeleteReport::Failures,
         max_key: 1024,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
