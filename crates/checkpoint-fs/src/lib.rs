@@ -20,7 +20,8 @@
 //! # What it promises
 //! - A write is whole, durable and atomic when it says so; a conditional write is *done*, *already there*
 //!   or *unknown*, and a lost reply is settled by a token that only that write carried.
-//! - Listings are asked afresh, every time. There is no rename that is secretly a copy and a delete.
+//! - Listings are asked afresh, unless an option keeps them for a while. There is no rename that is secretly
+//!   a copy and a delete.
 //! - What a store cannot do, its [`Capabilities`] say, and the call refuses.
 //!
 //! # Features
@@ -35,7 +36,8 @@
 //! | `object_store` | no | any storage of this crate as an `object_store::ObjectStore` |
 //!
 //! Without a feature its schemes are refused with an error that names it. `file://`, plain paths and
-//! `memory://` are always there.
+//! `memory://` are always there. What each store can do, and every option and variable, is in the repository's
+//! `docs/backends.md` and `docs/configuration.md`.
 //!
 //! # What it is not
 //! A general file system: no seeking writers, no permissions, no directories on object stores.

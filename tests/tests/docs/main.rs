@@ -1,0 +1,7 @@
+//! The reference pages, compared with the code that they describe.
+
+mod commands;
+mod guarantees;
+mod options;
+mod page;
+mod variables;
