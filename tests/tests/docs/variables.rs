@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use checkpoint_fs::{Environment, ListOptions, ObjectPath, Registry, StorageExt, StorageOptions};
+use checkpoint_fs::{Environment, ObjectPath, Registry, StorageExt, StorageOptions};
 use serde_json::{Value, json};
 
 use crate::page::{Page, codes, root};
