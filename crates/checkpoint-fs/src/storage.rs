@@ -231,7 +231,8 @@ pub trait StorageWriter: Debug + Send {
     /// Adds bytes. Backends buffer as their protocol needs (8 MiB parts at most twice in memory).
     ///
     /// # Errors
-    /// A failed upload; the writer can only be aborted then.
+    /// A failed upload; the writer can only be aborted then, and after a future of this was dropped half way:
+    /// `finish` publishes nothing.
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
 
     /// Publishes the object atomically and durably, under the mode given when the writer was made.
@@ -240,7 +241,7 @@ pub trait StorageWriter: Debug + Send {
     /// A failure that surely published nothing. Where that is not sure, the outcome is `Unknown`.
     async fn finish(self: Box<Self>) -> Result<WriteOutcome>;
 
-    /// Gives up, and removes temporary files or parts.
+    /// Gives up, and removes temporary files or parts, whatever the guard says: nobody else sees them.
     ///
     /// # Errors
     /// When the remains could not be removed; nothing is visible under the path either way.

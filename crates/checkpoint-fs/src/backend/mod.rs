@@ -41,6 +41,8 @@ pub(crate) mod s3;
 pub(crate) mod settle;
 #[cfg(feature = "tclake")]
 pub(crate) mod tclake;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod unbroken;
 #[cfg(any(feature = "_bucket", feature = "az"))]
 pub(crate) mod xml;
 

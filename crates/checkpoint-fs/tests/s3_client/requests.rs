@@ -1,6 +1,7 @@
 //! What the S3 backend sends: how many requests, with which headers, to whom, and never a secret in a log.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use checkpoint_fs::{
-    CopyOptions, DeleteOptions, ErrorKind, ListOptions, ObjectPath, ReadOptions, Retry, StatOptions, Storage,
-    StorageExt, WriteOptions, WriteOutcome,
+    CopyOptions, DeleteOptions, Error, ErrorKind, Guard, ListOptions, ObjectPath, ReadOptions, Retry, StatOptions,
+    Storage, StorageExt, WriteOptions, WriteOutcome,
 };
 use md5::{Digest, Md5};
 
@@ -143,7 +144,7 @@ async fn an_abandoned_upload_is_removed() {
 
 #[tokio::test]
 async fn a_lost_completion_is_settled_by_the_token() {
-    for (found, done) in [("ours", true), ("another", false)] {
+    for (found, size, done) in [("ours", 9 * MIB, true), ("ours", 8 * MIB, false), ("another", 9 * MIB, false)] {
         let mut token = String::new();
         let mut completions = 0;
         let fake = Fake::start(move |request, n| {
@@ -157,7 +158,8 @@ async fn a_lost_completion_is_settled_by_the_token() {
                 }
                 "HEAD" => {
                     let there = if found == "ours" { token.as_str() } else { found };
-                    Reply::ok("abc").with("x-amz-meta-checkpoint-write-token", there)
+                    let reply = Reply::ok("").with("Content-Length", size.to_string());
+                    reply.with("x-amz-meta-checkpoint-write-token", there)
                 }
                 _ => friendly(request, n),
             }
@@ -168,8 +170,41 @@ async fn a_lost_completion_is_settled_by_the_token() {
         writer.write(vec![7; 9 * MIB].into()).await.expect("takes");
         match (writer.finish().await.expect("settled or unknown"), done) {
             (WriteOutcome::Done(_), true) | (WriteOutcome::Unknown(_), false) => {}
-            (outcome, _) => panic!("{found}: {outcome:?}"),
+            (outcome, _) => panic!("{found} {size}: {outcome:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn parts_are_freed_when_the_right_to_write_is_gone() {
+    for drops in [true, false] {
+        let fake = Fake::start(friendly).await;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let guard = {
+            let is_over = Arc::clone(&is_over);
+            Guard::new(move || match is_over.load(Ordering::SeqCst) {
+                true => Err(Error::new(ErrorKind::Conflict, "the lease is gone")),
+                false => Ok(Duration::from_secs(60)),
+            })
+        };
+        let options = WriteOptions::new().guard(Some(guard));
+        let mut writer = fake.storage().writer(&path("k"), options).await.expect("opens");
+        writer.write(vec![7; 20 * MIB].into()).await.expect("takes");
+        is_over.store(true, Ordering::SeqCst);
+        let error = writer.write(vec![7; 20 * MIB].into()).await.expect_err("stopped");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        if drops {
+            drop(writer);
+        } else {
+            writer.abort().await.expect("freed");
+        }
+        let freed = async {
+            while !seen(&fake).contains(&"DELETE /bkt/root/k?uploadId=UP".to_owned()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), freed).await.expect("the parts are freed");
+        assert!(!seen(&fake).iter().any(|line| line.starts_with("POST") && line.ends_with("uploadId=UP")));
     }
 }
 

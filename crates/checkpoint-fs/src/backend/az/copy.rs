@@ -11,7 +11,7 @@ use super::storage::Inner;
 use super::wire::{COPY_SOURCE, SOURCE_IF_MATCH};
 use super::write::mark;
 use crate::backend::headers::{object_meta, text};
-use crate::backend::settle::{fresh_token, settle};
+use crate::backend::settle::{Mark, fresh_token, settle};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{Call, Failure};
@@ -61,7 +61,7 @@ pub(super) async fn copy(inner: &Inner, call: &Call, from: &str, to: &str, mode:
                 let found = Box::pin(target.ended()).await?;
                 Ok((found.meta, found.token))
             };
-            settle(failure, mode, &token, read_back).await
+            settle(failure, mode, Mark { token: &token, size: source.meta.size }, read_back).await
         }
     }
 }

@@ -8,7 +8,7 @@ use super::found::WRITE_TOKEN;
 use super::storage::Inner;
 use super::wire::{BLOB_TYPE, BLOCK_BLOB};
 use crate::backend::headers::object_meta;
-use crate::backend::settle::{fresh_token, settle};
+use crate::backend::settle::{Mark, fresh_token, settle};
 use crate::error::{Error, Result};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{Call, Failure};
@@ -32,7 +32,7 @@ pub(super) async fn put(inner: &Inner, call: &Call, key: &str, bytes: Bytes, mod
     mark(&mut request.headers, &token, mode).map_err(|e| call.named(e))?;
     match inner.transport.send(call, &request).await {
         Ok(answer) => Ok(WriteOutcome::Done(object_meta(&answer.headers, size))),
-        Err(failure) => decide(inner, call, key, &token, mode, failure).await,
+        Err(failure) => decide(inner, call, key, Mark { token: &token, size }, mode, failure).await,
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn decide(
     inner: &Inner,
     call: &Call,
     key: &str,
-    token: &str,
+    mark: Mark<'_>,
     mode: WriteMode,
     mut failure: Failure,
 ) -> Result<WriteOutcome> {
@@ -66,5 +66,5 @@ pub(super) async fn decide(
         let found = Box::pin(inner.head(call, key)).await?;
         Ok((found.meta, found.token))
     };
-    settle(failure, mode, token, read_back).await
+    settle(failure, mode, mark, read_back).await
 }

@@ -14,7 +14,8 @@ use http::header::HeaderValue;
 use super::storage::Inner;
 use super::write::{decide, mark, put};
 use crate::backend::headers::object_meta;
-use crate::backend::settle::fresh_token;
+use crate::backend::settle::{Mark, fresh_token};
+use crate::backend::unbroken::Unbroken;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::storage::{StorageWriter, WriteMode, WriteOutcome};
@@ -28,17 +29,17 @@ const MAX_BLOCKS: u32 = 50_000;
 /// Starts a write. Sends nothing yet.
 pub(super) fn open(inner: &Arc<Inner>, call: Call, key: String, mode: WriteMode) -> Result<Box<dyn StorageWriter>> {
     Guard::check(call.guard.as_ref()).map_err(|e| call.named(e))?;
-    Ok(Box::new(InBlocks {
+    let writer = InBlocks {
         inner: Arc::clone(inner),
-        call,
+        call: call.clone(),
         key,
         mode,
         token: fresh_token(),
         buffer: BytesMut::new(),
         blocks: 0,
         written: 0,
-        has_failed: false,
-    }))
+    };
+    Ok(Box::new(Unbroken::new(writer, call)))
 }
 
 /// A write in blocks. The names of the blocks hold the write's token, so that writes to one name never
@@ -54,7 +55,6 @@ struct InBlocks {
     /// Blocks that are there.
     blocks: u32,
     written: u64,
-    has_failed: bool,
 }
 
 impl InBlocks {
@@ -76,18 +76,6 @@ impl InBlocks {
         Ok(())
     }
 
-    async fn add(&mut self, mut bytes: Bytes) -> Result<()> {
-        while !bytes.is_empty() {
-            if self.buffer.len() == BLOCK {
-                self.send_block().await?;
-            }
-            let piece = bytes.split_to(bytes.len().min(BLOCK - self.buffer.len()));
-            self.buffer.extend_from_slice(&piece);
-            self.written += piece.len() as u64;
-        }
-        Ok(())
-    }
-
     /// Publishes the blocks. They are named as the latest of their name, so that the same request, sent
     /// again after a lost answer, does the same again.
     async fn publish(&self) -> Result<WriteOutcome> {
@@ -102,29 +90,29 @@ impl InBlocks {
         mark(&mut request.headers, &self.token, self.mode).map_err(|e| self.call.named(e))?;
         match self.inner.transport.send(&self.call, &request).await {
             Ok(answer) => Ok(WriteOutcome::Done(object_meta(&answer.headers, self.written))),
-            Err(failure) => decide(&self.inner, &self.call, &self.key, &self.token, self.mode, failure).await,
+            Err(failure) => {
+                let mark = Mark { token: &self.token, size: self.written };
+                decide(&self.inner, &self.call, &self.key, mark, self.mode, failure).await
+            }
         }
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.has_failed {
-            return Err(self.call.named(Error::unsupported("this write has already failed")));
-        }
-        Ok(())
     }
 }
 
 #[async_trait]
 impl StorageWriter for InBlocks {
-    async fn write(&mut self, bytes: Bytes) -> Result<()> {
-        self.check()?;
-        let added = Box::pin(self.add(bytes)).await;
-        self.has_failed = added.is_err();
-        added
+    async fn write(&mut self, mut bytes: Bytes) -> Result<()> {
+        while !bytes.is_empty() {
+            if self.buffer.len() == BLOCK {
+                Box::pin(self.send_block()).await?;
+            }
+            let piece = bytes.split_to(bytes.len().min(BLOCK - self.buffer.len()));
+            self.buffer.extend_from_slice(&piece);
+            self.written += piece.len() as u64;
+        }
+        Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> Result<WriteOutcome> {
-        self.check()?;
         if self.blocks == 0 {
             let bytes = self.buffer.split().freeze();
             return Box::pin(put(&self.inner, &self.call, &self.key, bytes, self.mode)).await;

@@ -8,8 +8,8 @@ use opendal::options::WriteOptions as Put;
 use super::address::encode_key;
 use super::meta::object_meta;
 use super::storage::Inner;
-pub(super) use crate::backend::settle::fresh_token;
 use crate::backend::settle::{self, WRITE_TOKEN};
+pub(super) use crate::backend::settle::{Mark, fresh_token};
 use crate::error::{Error, Result};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{Call, Failure};
@@ -37,7 +37,7 @@ pub(super) async fn put(inner: &Inner, call: &Call, key: &str, bytes: Bytes, mod
     let answered = live.operator.write_options(&encode_key(key), bytes, put_options(&token, mode)).await;
     match live.settle(answered) {
         Ok(_) => Ok(WriteOutcome::Done(object_meta(&live.headers(), size))),
-        Err(failure) => settle(inner, call, key, &token, mode, failure).await,
+        Err(failure) => settle(inner, call, key, Mark { token: &token, size }, mode, failure).await,
     }
 }
 
@@ -51,9 +51,9 @@ pub(super) async fn settle(
     inner: &Inner,
     call: &Call,
     key: &str,
-    token: &str,
+    mark: Mark<'_>,
     mode: WriteMode,
     failure: Failure,
 ) -> Result<WriteOutcome> {
-    settle::settle(failure, mode, token, Box::pin(inner.head(call, key))).await
+    settle::settle(failure, mode, mark, Box::pin(inner.head(call, key))).await
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -11,12 +13,13 @@ use opendal::options::WriteOptions as Put;
 use super::address::encode_key;
 use super::meta::{document_etag, object_meta};
 use super::storage::Inner;
-use super::write::{MAX_PUT, fresh_token, put, put_options, settle, too_large};
+use super::write::{MAX_PUT, Mark, fresh_token, put, put_options, settle, too_large};
 use crate::backend::bridge::LiveCall;
+use crate::backend::unbroken::Unbroken;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::storage::{ObjectMeta, StorageWriter, WriteMode, WriteOutcome};
-use crate::transport::Call;
+use crate::transport::{Call, Failure};
 
 /// The size of every part but the last; what is smaller altogether goes up in one request.
 const PART: usize = 8 << 20;
@@ -31,15 +34,32 @@ pub(super) async fn open(
     mode: WriteMode,
 ) -> Result<Box<dyn StorageWriter>> {
     Guard::check(call.guard.as_ref()).map_err(|e| call.named(e))?;
+    let named = call.clone();
     if mode == WriteMode::IfAbsent {
-        return Ok(Box::new(OneRequest { inner: Arc::clone(inner), call, key, buffer: BytesMut::new() }));
+        let writer = OneRequest { inner: Arc::clone(inner), call, key, buffer: BytesMut::new() };
+        return Ok(Box::new(Unbroken::new(writer, named)));
     }
     let token = fresh_token();
+    let given_up = Arc::new(AtomicBool::new(false));
+    let call = until_given_up(call, &given_up);
     let live = inner.live(&call);
     let options = Put { chunk: Some(PART), concurrent: 1, ..put_options(&token, mode) };
     let opened = live.operator.writer_options(&encode_key(&key), options).await;
     let upload = live.settle(opened).map_err(|f| f.error)?;
-    Ok(Box::new(InParts { inner: Arc::clone(inner), call, key, token, live, upload: Some(upload), written: 0 }))
+    let inner = Arc::clone(inner);
+    let writer = InParts { inner, call, key, token, live, given_up, upload: Some(upload), written: 0 };
+    Ok(Box::new(Unbroken::new(writer, named)))
+}
+
+/// The call, whose guard no longer holds once the upload is given up: freeing its parts changes nothing that
+/// anybody sees, and has to work when the right to write is gone.
+fn until_given_up(call: Call, given_up: &Arc<AtomicBool>) -> Call {
+    let Call { operation, url, guard } = call;
+    let given_up = Arc::clone(given_up);
+    let guard = guard.map(|guard| {
+        Guard::new(move || if given_up.load(Ordering::SeqCst) { Ok(Duration::MAX) } else { guard.remaining() })
+    });
+    Call::new(operation, url, guard)
 }
 
 /// Collects everything for a single conditional PUT.
@@ -84,6 +104,7 @@ struct InParts {
     key: String,
     token: String,
     live: LiveCall,
+    given_up: Arc<AtomicBool>,
     upload: Option<Writer>,
     written: u64,
 }
@@ -134,10 +155,9 @@ impl StorageWriter for InParts {
             // What was not published is given up when this is dropped.
             Err(failure) => {
                 let lost_upload = failure.error.service_code() == Some("NoSuchUpload");
-                let failure =
-                    crate::transport::Failure { maybe_applied: failure.maybe_applied || lost_upload, ..failure };
-                let outcome =
-                    settle(&self.inner, &self.call, &self.key, &self.token, WriteMode::Overwrite, failure).await?;
+                let failure = Failure { maybe_applied: failure.maybe_applied || lost_upload, ..failure };
+                let mark = Mark { token: &self.token, size: self.written };
+                let outcome = settle(&self.inner, &self.call, &self.key, mark, WriteMode::Overwrite, failure).await?;
                 if matches!(outcome, WriteOutcome::Done(_)) {
                     self.upload = None;
                 }
@@ -148,6 +168,7 @@ impl StorageWriter for InParts {
 
     async fn abort(mut self: Box<Self>) -> Result<()> {
         let Some(mut upload) = self.upload.take() else { return Ok(()) };
+        self.given_up.store(true, Ordering::SeqCst);
         let aborted = Box::pin(upload.abort()).await;
         match self.live.settle(aborted) {
             Err(failure) if !failure.error.is_not_found() => Err(failure.error),
@@ -160,6 +181,7 @@ impl Drop for InParts {
     /// Frees the parts in the background, as far as that works.
     fn drop(&mut self) {
         let Some(mut upload) = self.upload.take() else { return };
+        self.given_up.store(true, Ordering::SeqCst);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let url = self.call.url.clone();
             runtime.spawn(async move {

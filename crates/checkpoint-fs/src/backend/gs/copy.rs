@@ -10,7 +10,7 @@ use super::read::{damaged, describe, stat};
 use super::resource::{COPIED_FIELDS, Resource};
 use super::storage::Inner;
 use crate::backend::encode::encode_query;
-use crate::backend::settle::{WRITE_TOKEN, fresh_token, settle};
+use crate::backend::settle::{Mark, WRITE_TOKEN, fresh_token, settle};
 use crate::error::{Error, Result};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{AnswerForm, Call, Failure};
@@ -38,12 +38,11 @@ pub(super) async fn copy(inner: &Inner, call: &Call, from: &str, to: &str, mode:
     }
     let source = Box::pin(describe(inner, call, from, COPIED_FIELDS)).await.map_err(|f| f.error)?;
     let token = fresh_token();
-    match Box::pin(rewrite(inner, call, from, to, &source, &token, mode)).await {
-        Ok(copied) => match copied.meta() {
-            Ok(meta) => Ok(WriteOutcome::Done(meta)),
-            Err(why) => Err(damaged(call, &why).error),
-        },
-        Err(failure) => settle(failure, mode, &token, Box::pin(stat(inner, call, to))).await,
+    let size = source.meta().map_err(|why| damaged(call, &why).error)?.size;
+    let copied = Box::pin(rewrite(inner, call, from, to, &source, &token, mode)).await;
+    match copied.and_then(|copied| copied.meta().map_err(|why| damaged(call, &why))) {
+        Ok(meta) => Ok(WriteOutcome::Done(meta)),
+        Err(failure) => settle(failure, mode, Mark { token: &token, size }, Box::pin(stat(inner, call, to))).await,
     }
 }
 

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::batch;
 use super::crc32c::{Crc32c, WIDTH};
-use super::read::{damaged, stat};
+use super::read::{damaged, describe};
 use super::resource::{FIELDS, Resource};
 use super::storage::Inner;
-use crate::backend::settle::{WRITE_TOKEN, fresh_token, settle};
+use crate::backend::settle::{Mark, WRITE_TOKEN, fresh_token, settle};
 use crate::error::{Error, Result};
 use crate::storage::{ObjectMeta, WriteMode, WriteOutcome};
 use crate::transport::{AnswerForm, Call, Failure};
@@ -108,7 +108,10 @@ impl Upload {
         drop(request);
         match answered {
             Ok(meta) => Ok(WriteOutcome::Done(meta)),
-            Err(failure) => settle(failure, mode, &token, Box::pin(stat(inner, call, key))).await,
+            Err(failure) => {
+                let mark = Mark { token: &token, size };
+                settle(failure, mode, mark, Box::pin(stored(inner, call, key, &token, &sum))).await
+            }
         }
     }
 }
@@ -118,6 +121,24 @@ pub(super) async fn put(inner: &Inner, call: &Call, key: &str, bytes: &[u8], mod
     let mut upload = Upload::new(key, bytes.len());
     upload.push(bytes).map_err(|e| call.named(e))?;
     Box::pin(upload.send(inner, call, key, mode)).await
+}
+
+/// Asks what is there now, and who wrote it. What carries our token must have our checksum too.
+pub(super) async fn stored(
+    inner: &Inner,
+    call: &Call,
+    key: &str,
+    token: &str,
+    sum: &str,
+) -> Result<(ObjectMeta, Option<String>), Failure> {
+    let resource = describe(inner, call, key, FIELDS).await?;
+    let meta = resource.meta().map_err(|why| damaged(call, &why))?;
+    match (resource.token(), resource.crc32c.as_deref()) {
+        (Some(found), Some(got)) if found == token && got != sum => {
+            Err(damaged(call, &format!("about other bytes: sent={sum} stored={got}")))
+        }
+        (found, _) => Ok((meta, found.map(str::to_owned))),
+    }
 }
 
 /// What the service says of an object that it took: as long as it was, with the same checksum.

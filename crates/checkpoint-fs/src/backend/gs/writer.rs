@@ -10,11 +10,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::json;
 
 use super::crc32c::Crc32c;
-use super::read::{damaged, stat};
+use super::read::damaged;
 use super::resource::FIELDS;
 use super::storage::Inner;
-use super::upload::{Upload, published, put};
-use crate::backend::settle::{WRITE_TOKEN, fresh_token, settle};
+use super::upload::{Upload, published, put, stored};
+use crate::backend::settle::{Mark, WRITE_TOKEN, fresh_token, settle};
+use crate::backend::unbroken::Unbroken;
 use crate::error::{Error, Result};
 use crate::guard::Guard;
 use crate::storage::{StorageWriter, WriteMode, WriteOutcome};
@@ -35,19 +36,24 @@ const GIVEN_UP: u16 = 499;
 /// Starts a write.
 pub(super) fn open(inner: &Arc<Inner>, call: Call, key: String, mode: WriteMode) -> Result<Box<dyn StorageWriter>> {
     Guard::check(call.guard.as_ref()).map_err(|e| call.named(e))?;
-    let inner = Arc::clone(inner);
+    let (inner, named) = (Arc::clone(inner), call.clone());
     Ok(match mode {
-        WriteMode::IfAbsent => Box::new(OneRequest { upload: Upload::new(&key, 0), inner, call, key }),
-        WriteMode::Overwrite => Box::new(InParts {
-            inner,
-            call,
-            key,
-            token: fresh_token(),
-            session: None,
-            buffer: BytesMut::new(),
-            sent: 0,
-            crc: Crc32c::new(),
-        }),
+        WriteMode::IfAbsent => {
+            Box::new(Unbroken::new(OneRequest { upload: Upload::new(&key, 0), inner, call, key }, named))
+        }
+        WriteMode::Overwrite => {
+            let writer = InParts {
+                inner,
+                call,
+                key,
+                token: fresh_token(),
+                session: None,
+                buffer: BytesMut::new(),
+                sent: 0,
+                crc: Crc32c::new(),
+            };
+            Box::new(Unbroken::new(writer, named))
+        }
     })
 }
 
@@ -109,6 +115,12 @@ enum Progress {
 }
 
 impl InParts {
+    /// The call to free what the service holds, which changes nothing that anybody sees, and has to work when
+    /// the right to write is gone.
+    fn unguarded(&self) -> Call {
+        Call { guard: None, ..self.call.clone() }
+    }
+
     /// Begins the session.
     async fn begin(&self) -> Result<String, Failure> {
         let url = self.inner.config.upload_url(&[("uploadType", "resumable"), ("fields", FIELDS)]);
@@ -220,8 +232,9 @@ impl StorageWriter for InParts {
             return Box::pin(put(&self.inner, &self.call, &self.key, &self.buffer, WriteMode::Overwrite)).await;
         }
         let total = self.sent + self.buffer.len() as u64;
+        let sum = self.crc.text();
         let answered = match Box::pin(self.send_last(total)).await {
-            Ok(body) => published(&self.call, &body, total, &self.crc.text()),
+            Ok(body) => published(&self.call, &body, total, &sum),
             // A session that has ended may have ended with an earlier attempt of this very request.
             Err(failure) if matches!(failure.status, Some(StatusCode::NOT_FOUND | StatusCode::GONE)) => {
                 Err(Failure { maybe_applied: true, ..failure })
@@ -232,8 +245,9 @@ impl StorageWriter for InParts {
             Ok(meta) => WriteOutcome::Done(meta),
             // What was not published is given up when this is dropped.
             Err(failure) => {
-                let read_back = Box::pin(stat(&self.inner, &self.call, &self.key));
-                settle(failure, WriteMode::Overwrite, &self.token, read_back).await?
+                let read_back = Box::pin(stored(&self.inner, &self.call, &self.key, &self.token, &sum));
+                let mark = Mark { token: &self.token, size: total };
+                settle(failure, WriteMode::Overwrite, mark, read_back).await?
             }
         };
         if matches!(outcome, WriteOutcome::Done(_)) {
@@ -244,7 +258,7 @@ impl StorageWriter for InParts {
 
     async fn abort(mut self: Box<Self>) -> Result<()> {
         let Some(session) = self.session.take() else { return Ok(()) };
-        Box::pin(give_up(&self.inner, &self.call, session)).await
+        Box::pin(give_up(&self.inner, &self.unguarded(), session)).await
     }
 }
 
@@ -267,7 +281,7 @@ impl Drop for InParts {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (inner, call) = (Arc::clone(&self.inner), Call { guard: None, ..self.call.clone() });
+            let (inner, call) = (Arc::clone(&self.inner), self.unguarded());
             runtime.spawn(async move {
                 if Box::pin(give_up(&inner, &call, session)).await.is_err() {
                     tracing::debug!(url = call.url, "the parts of an abandoned upload could not be removed");
