@@ -35,6 +35,8 @@ pub(crate) mod mixed;
 #[cfg(feature = "oss")]
 pub(crate) mod oss;
 pub(crate) mod posix;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod ranges;
 #[cfg(feature = "s3")]
 pub(crate) mod s3;
 #[cfg(feature = "_http")]

@@ -1,7 +1,7 @@
 //! The one transport under the backends that speak HTTP: guard, sign, send, check, classify, retry.
 //!
 //! A backend builds a [`Request`] and hands it over with the [`Call`] that it belongs to. Each attempt
-//! gets credentials, waits for a free connection slot, asks the guard, is signed, and is sent with its own time
+//! gets credentials, waits for a free connection slot, is signed, asks the guard, and is sent with its own time
 //! limit; the answer is read whole and checked before it counts. What a service's signature and errors
 //! look like is its [`Signer`] and [`Dialect`]; nothing in here knows a vendor.
 

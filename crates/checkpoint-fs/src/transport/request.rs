@@ -31,6 +31,8 @@ impl Call {
 pub(crate) enum AnswerForm {
     /// Any bytes.
     Bytes,
+    /// The bytes of an object. They say where they end, so that what is cut short is not taken for whole.
+    Object,
     /// A whole document of the service's kind (XML for S3), which may say that it failed after all. The
     /// service may work long before it answers, so more time is given.
     Document,

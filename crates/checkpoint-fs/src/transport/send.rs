@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, DATE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, Method, StatusCode};
+use http::header::{CONTENT_LENGTH, DATE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT};
+use http::{HeaderMap, Method, StatusCode, Version};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -87,7 +87,7 @@ impl Transport {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let issued = match self.parts.credentials.get().await {
+            let issued = match within_guard(call, self.parts.credentials.get()).await {
                 Ok(issued) => issued,
                 Err(error) => return Err(Failure { error: call.named(error), status: None, maybe_applied }),
             };
@@ -105,7 +105,7 @@ impl Transport {
             match again {
                 Again::Renewed if !renewed => {
                     renewed = true;
-                    match self.parts.credentials.renew(&issued).await {
+                    match within_guard(call, self.parts.credentials.renew(&issued)).await {
                         Ok(Some(_)) => {}
                         Ok(None) => return Err(fail(error)),
                         Err(cause) => return Err(fail(error.with_source(cause))),
@@ -145,6 +145,7 @@ impl Transport {
         };
         let (status, headers) = (response.status(), response.headers().clone());
         let length = content_length(&headers);
+        let is_delimited = length.is_some() || says_its_end(&response);
         let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH));
         let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
         let body = match tokio::time::timeout(limit, read_body(response, length)).await {
@@ -166,6 +167,11 @@ impl Transport {
         if !request.answer.accepts(status) {
             let said = self.parts.dialect.service_error(&headers, &body);
             return Err(self.refused(status, &headers, &said, credentials));
+        }
+        if request.answer == AnswerForm::Object && !is_delimited {
+            let error = Error::new(ErrorKind::Corrupt, "the answer does not say where it ends, so it may be cut short")
+                .with_hint("a proxy or server on the way answers without Content-Length: reach the store directly");
+            return Err(Trouble::passing(error, true));
         }
         if request.answer == AnswerForm::Document {
             match self.parts.dialect.check_document(&headers, &body) {
@@ -248,6 +254,16 @@ impl fmt::Debug for Transport {
     }
 }
 
+/// Waits for credentials, no longer than the guard allows.
+async fn within_guard<T>(call: &Call, wait: impl Future<Output = Result<T>>) -> Result<T> {
+    match Guard::check(call.guard.as_ref())? {
+        None => wait.await,
+        Some(left) => tokio::time::timeout(left, wait).await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Timeout, "there were no credentials within the time that the caller allows"))
+        }),
+    }
+}
+
 /// Cuts a time limit to what the guard leaves, or ends the call where it leaves nothing.
 fn bounded(limit: Duration, call: &Call) -> Result<Duration, Trouble> {
     match Guard::check(call.guard.as_ref()) {
@@ -265,6 +281,11 @@ fn transfer_time(bytes: u64) -> Duration {
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// Whether the end of an answer without a length is told by anything but the end of the connection.
+fn says_its_end(response: &reqwest::Response) -> bool {
+    response.version() >= Version::HTTP_2 || response.headers().contains_key(TRANSFER_ENCODING)
 }
 
 /// How long the service wants to be left alone: in seconds, or until a date by its own clock, which the

@@ -101,6 +101,25 @@ async fn a_stalled_answer_times_out() {
 }
 
 #[tokio::test]
+async fn an_object_that_may_be_cut_short_is_none() {
+    let unbounded = Reply::Raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly a part".to_owned());
+    assert_eq!(read_kind(&Fake::script(vec![unbounded]).await).await, ErrorKind::Corrupt);
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n";
+    let fake = Fake::script(vec![Reply::Raw(format!("{chunked}0\r\n\r\n"))]).await;
+    assert_eq!(soon(read(&fake.storage())).await.expect("whole"), "whole");
+    assert_eq!(read_kind(&Fake::script(vec![Reply::Raw(chunked.to_owned())]).await).await, ErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn an_object_that_changes_under_a_range_is_an_error() {
+    let replies = vec![Reply::error(416, "InvalidRange"), Reply::ok("longer now")];
+    let range = ReadOptions::new().range(Some(4..8));
+    let fake = Fake::script(replies).await;
+    let error = soon(fake.storage().read(&path("k"), range)).await.expect_err("changed");
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Conflict, Retry::Maybe));
+}
+
+#[tokio::test]
 async fn no_connection_is_an_error_that_says_so() {
     let fake = Fake::script(vec![Reply::ok("")]).await;
     let storage = fake.storage_with(serde_json::json!({"endpoint_url": "http://127.0.0.1:1"}), &[], |c| c);
@@ -244,8 +263,8 @@ async fn nothing_is_sent_past_the_guard() {
     let guard = {
         let asked = asked.clone();
         Guard::new(move || match asked.fetch_add(1, Ordering::SeqCst) {
-            // Asked before each attempt, before its answer is read, and before a pause.
-            0..6 => Ok(Duration::from_secs(60)),
+            // Asked before credentials, before each attempt, before its answer is read, and before a pause.
+            0..8 => Ok(Duration::from_secs(60)),
             _ => Err(Error::new(ErrorKind::Conflict, "the lease is gone")),
         })
     };
@@ -269,6 +288,30 @@ async fn an_attempt_and_a_pause_end_with_the_guard() {
     let over = Guard::new(|| Ok(Duration::ZERO));
     let error = storage.stat(&path("k"), StatOptions::new().guard(Some(over))).await.expect_err("no time");
     assert_eq!((error.kind(), fake.count()), (ErrorKind::Timeout, 1), "nothing was sent");
+}
+
+/// Never gives anything.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl CredentialProvider for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    async fn load(&self) -> Result<Option<Credentials>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_credentials_ends_with_the_guard() {
+    let fake = Fake::script(vec![Reply::ok("whole")]).await;
+    let storage = fake.storage_with(serde_json::json!({}), &[], |c| c.with_credentials(Arc::new(Silent)));
+    let short = Guard::new(|| Ok(Duration::from_millis(50)));
+    let error = soon(storage.read(&path("k"), ReadOptions::new().guard(Some(short)))).await.expect_err("no keys");
+    assert_eq!((error.kind(), error.operation(), fake.count()), (ErrorKind::Timeout, "read", 0));
 }
 
 /// Gives another key on every load.

@@ -165,7 +165,7 @@ fn by_status(status: StatusCode, silent: bool, renewed: Again) -> (ErrorKind, Ag
         409 => (K::Conflict, if silent { Later } else { Never }, false, ""),
         412 => (K::AlreadyExists, Never, false, ""),
         429 => (K::RateLimited, Later, false, SLOWER),
-        500 | 502 | 503 | 504 => (K::Io, Later, true, ""),
+        500..=599 => (K::Io, Later, true, ""),
         _ => (K::Io, Never, false, ""),
     }
 }

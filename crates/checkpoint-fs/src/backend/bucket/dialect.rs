@@ -146,7 +146,7 @@ fn by_status(status: StatusCode, code: &str, temporary: bool) -> Verdict {
         409 => (K::Conflict, if silent { Later } else { Never }, false, ""),
         412 => (K::AlreadyExists, Never, false, ""),
         429 => (K::RateLimited, Later, false, "the service asked to slow down: use fewer workers, or raise its limits"),
-        500 | 502 | 503 | 504 | 520..=529 | 499 => (K::Io, Later, true, ""),
+        499..=599 => (K::Io, Later, true, ""),
         _ => (K::Io, Never, false, ""),
     };
     Verdict::new(kind, again, maybe_applied, hint)

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use aws_smithy_types::date_time::Format;
 use http::HeaderMap;
 
-pub(crate) use crate::backend::headers::{bare_etag, content_length, content_range, object_meta};
+pub(crate) use crate::backend::headers::{bare_etag, content_length, object_meta};
 use crate::backend::headers::{date, text};
 use crate::backend::settle::WRITE_TOKEN;
 use crate::backend::xml;

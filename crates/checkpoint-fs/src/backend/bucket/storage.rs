@@ -8,17 +8,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::header::RANGE;
-use http::{HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use opendal::Operator;
 use opendal::options::CopyOptions as InParts;
 
 use super::address::encode_key;
 use super::config::BucketConfig;
-use super::meta::{content_length, content_range, document_etag, object_meta, write_token};
+use super::meta::{content_length, document_etag, object_meta, write_token};
 use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
 use super::{delete, list, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
+use crate::backend::ranges;
 use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -29,7 +30,7 @@ use crate::storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
     ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
 };
-use crate::transport::{Answer, AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
+use crate::transport::{AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
 
 /// Keys that one delete request can name.
 pub(super) const DELETE_BATCH: usize = 1000;
@@ -190,40 +191,14 @@ impl Inner {
     /// object's end for a damaged one, and does not give the metadata that came with the bytes.
     async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
         let url = self.config.address.object_url(key);
-        let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Bytes);
+        let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
         if let Some(range) = &range {
-            let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
-                .map_err(|e| Failure::unsent(call.named(Error::invalid_config("not a range").with_source(e))))?;
+            let value = ranges::header(range).map_err(|e| Failure::unsent(call.named(e)))?;
             request.headers.insert(RANGE, value);
             request.headers.extend(self.config.vendor.range_header.clone());
         }
-        let Answer { status, headers, body } = self.transport.send(call, &request).await?;
-        let range = match (range, status) {
-            (Some(range), StatusCode::PARTIAL_CONTENT) => range,
-            (range, StatusCode::OK) => {
-                let meta = object_meta(&headers, body.len() as u64);
-                // A server may ignore the range.
-                let range = range.unwrap_or(0..u64::MAX);
-                let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
-                return Ok(ReadResult { bytes: body.slice(cut(range.start)..cut(range.end)), meta });
-            }
-            _ => return Err(self.wrong_range(call, format!("another part than asked: status={status}"))),
-        };
-        let Some((first, last, total)) = content_range(&headers) else {
-            return Err(self.wrong_range(call, "a part that it does not name".to_owned()));
-        };
-        let end = range.end.min(total);
-        if first != range.start || last.checked_add(1) != Some(end) || body.len() as u64 != end - first {
-            let (start, bytes) = (range.start, body.len());
-            let what = format!("another part: asked={start}-{end} got={first}-{last} bytes={bytes}");
-            return Err(self.wrong_range(call, what));
-        }
-        Ok(ReadResult { bytes: body, meta: object_meta(&headers, total) })
-    }
-
-    fn wrong_range(&self, call: &Call, what: String) -> Failure {
-        let error = Error::new(ErrorKind::Corrupt, format!("the answer is {what}")).with_retry(Retry::Maybe);
-        Failure::unsent(call.named(error))
+        let answer = self.transport.send(call, &request).await?;
+        ranges::taken(answer, range, object_meta).map_err(|e| Failure::unsent(call.named(e)))
     }
 
     /// The answer to a range that holds no bytes.
@@ -256,14 +231,13 @@ impl Storage for BucketStorage {
             return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
         }
         let key = self.inner.key(path, &call)?;
-        // Longer objects than this do not exist, and some servers read the end as a signed number.
-        let range = options.range.map(|r| r.start..r.end.min(i64::MAX as u64));
-        match range {
+        match options.range.map(ranges::askable) {
             Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
-            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r))).await {
+            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r.clone()))).await {
                 Ok(read) => Ok(read),
                 Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    self.inner.get_nothing(&call, &key).await
+                    let read = self.inner.get_nothing(&call, &key).await?;
+                    ranges::behind_the_end(read, r.start).map_err(|e| call.named(e))
                 }
                 Err(failure) => Err(failure.error),
             },
@@ -314,11 +288,11 @@ impl Storage for BucketStorage {
                     .ok_or_else(|| call.named(Error::new(ErrorKind::Corrupt, "the answer has no length")))?;
                 Ok(WriteOutcome::Done(ObjectMeta::new(size).with_etag(document_etag(&live.document()))))
             }
+            Err(failure) if failure.maybe_applied => Ok(WriteOutcome::Unknown(failure.error)),
             Err(failure) if failure.status == Some(StatusCode::PRECONDITION_FAILED) => {
                 let error = Error::new(ErrorKind::Conflict, "the source changed while it was copied");
                 Err(call.named(error.with_retry(Retry::Maybe)))
             }
-            Err(failure) if failure.maybe_applied => Ok(WriteOutcome::Unknown(failure.error)),
             Err(failure) => Err(failure.error),
         }
     }

@@ -113,7 +113,7 @@ pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
         (409, _) => (K::Conflict, Later, false, "another request on the same object was in progress"),
         (412, _) => (K::AlreadyExists, Never, false, ""),
         (413, _) => (K::Unsupported, Never, false, "the object or its name is larger than the service allows"),
-        (500 | 502 | 503 | 504 | 520..=529, _) => (K::Io, Later, true, ""),
+        (500..=599, _) => (K::Io, Later, true, ""),
         _ => (K::Io, Never, false, ""),
     };
     Verdict::new(kind, again, maybe_applied, hint)

@@ -9,10 +9,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::crc32c::Crc32c;
 use super::resource::{self, Resource};
 use super::storage::Inner;
-use crate::backend::headers::content_range;
+use crate::backend::ranges;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{ObjectMeta, ReadResult};
-use crate::transport::{Answer, AnswerForm, Call, Failure};
+use crate::transport::{AnswerForm, Call, Failure};
 
 /// Asks for an object's description.
 pub(super) async fn describe(inner: &Inner, call: &Call, key: &str, fields: &str) -> Result<Resource, Failure> {
@@ -55,38 +55,20 @@ pub(super) async fn get(
 
 async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
     let url = inner.object_url(key, &[("alt", "media")]);
-    let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Bytes);
+    let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
     // Objects that are kept compressed come as they are kept, so that sizes, ranges and checksums are right.
     request.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     if let Some(range) = &range {
-        let value = HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
-            .map_err(|e| Failure::unsent(call.named(Error::invalid_config("not a range").with_source(e))))?;
-        request.headers.insert(RANGE, value);
+        request.headers.insert(RANGE, ranges::header(range).map_err(|e| Failure::unsent(call.named(e)))?);
     }
-    let Answer { status, headers, body } = inner.transport.send(call, &request).await?;
-    let range = match (range, status) {
-        (Some(range), StatusCode::PARTIAL_CONTENT) => range,
-        (range, StatusCode::OK) => {
-            if let Some(sum) = resource::checksum(&headers).filter(|sum| *sum != Crc32c::of(&body).text()) {
-                return Err(damaged(call, &format!("other bytes than the checksum says: crc32c={sum}")));
-            }
-            let meta = resource::downloaded(&headers, body.len() as u64);
-            // A server may ignore the range.
-            let range = range.unwrap_or(0..u64::MAX);
-            let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
-            return Ok(ReadResult { bytes: body.slice(cut(range.start)..cut(range.end)), meta });
-        }
-        _ => return Err(damaged(call, &format!("another part than asked: status={status}"))),
-    };
-    let Some((first, last, total)) = content_range(&headers) else {
-        return Err(damaged(call, "a part that it does not name"));
-    };
-    let end = range.end.min(total);
-    if first != range.start || last.checked_add(1) != Some(end) || body.len() as u64 != end - first {
-        let (start, bytes) = (range.start, body.len());
-        return Err(damaged(call, &format!("another part: asked={start}-{end} got={first}-{last} bytes={bytes}")));
+    let answer = inner.transport.send(call, &request).await?;
+    if answer.status == StatusCode::OK
+        && let Some(sum) = resource::checksum(&answer.headers)
+        && sum != Crc32c::of(&answer.body).text()
+    {
+        return Err(damaged(call, &format!("other bytes than the checksum says: crc32c={sum}")));
     }
-    Ok(ReadResult { bytes: body, meta: resource::downloaded(&headers, total) })
+    ranges::taken(answer, range, resource::downloaded).map_err(|e| Failure::unsent(call.named(e)))
 }
 
 /// An answer that does not count.

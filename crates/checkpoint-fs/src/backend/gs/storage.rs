@@ -13,6 +13,7 @@ use super::config::GsConfig;
 use super::dialect::GsDialect;
 use super::{copy, delete, list, read, upload, writer};
 use crate::backend::encode::encode_query;
+use crate::backend::ranges;
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -155,14 +156,13 @@ impl Storage for GsStorage {
             return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
         }
         let key = self.inner.key(path, &call)?;
-        // Longer objects than this do not exist, and some servers read the end as a signed number.
-        let range = options.range.map(|r| r.start..r.end.min(i64::MAX as u64));
-        match range {
+        match options.range.map(ranges::askable) {
             Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
-            Some(r) => match Box::pin(read::get(&self.inner, &call, &key, Some(r))).await {
+            Some(r) => match Box::pin(read::get(&self.inner, &call, &key, Some(r.clone()))).await {
                 Ok(read) => Ok(read),
                 Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    self.inner.get_nothing(&call, &key).await
+                    let read = self.inner.get_nothing(&call, &key).await?;
+                    ranges::behind_the_end(read, r.start).map_err(|e| call.named(e))
                 }
                 Err(failure) => Err(failure.error),
             },
