@@ -203,6 +203,24 @@ impl Error {
         self.0.hint.as_deref()
     }
 
+    /// The same failure for another caller who waited for the same thing, without its cause.
+    #[cfg(feature = "_http")]
+    pub(crate) fn repeated(&self) -> Self {
+        let Inner { kind, retry, operation, .. } = *self.0;
+        let Inner { url, message, service_code, request_id, hint, .. } = &*self.0;
+        Self(Box::new(Inner {
+            kind,
+            retry,
+            operation,
+            url: url.clone(),
+            message: message.clone(),
+            service_code: service_code.clone(),
+            request_id: request_id.clone(),
+            hint: hint.clone(),
+            source: None,
+        }))
+    }
+
     /// Whether this is [`ErrorKind::NotFound`].
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound

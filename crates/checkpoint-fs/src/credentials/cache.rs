@@ -35,9 +35,20 @@ struct State {
     generation: u64,
     failures: u32,
     not_before: Option<SystemTime>,
+    /// Loads that have ended, well or not.
+    ended: u64,
+    /// How the last load failed.
+    failure: Option<Error>,
 }
 
-/// Holds the credentials of one storage. Callers share one load; while a renewal that is due ahead of
+/// What a caller knew when it began to wait.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    generation: Option<u64>,
+    ended: u64,
+}
+
+/// Holds the credentials of one storage. Callers share one load, and its failure too; while a renewal that is due ahead of
 /// expiry runs, the others go on with the old credentials, and so does who began it when it takes long.
 pub(crate) struct CredentialCache {
     shared: Arc<Shared>,
@@ -67,17 +78,18 @@ impl CredentialCache {
     /// Credentials that are valid now, loaded or renewed where needed.
     pub(crate) async fn get(&self) -> Result<Arc<Issued>> {
         let now = self.shared.clock.now();
-        let (current, paused) = {
+        let (current, paused, ended) = {
             let state = self.shared.state();
-            (state.current.clone(), state.not_before.is_some_and(|t| now < t))
+            (state.current.clone(), state.not_before.is_some_and(|t| now < t), state.ended)
         };
+        let seen = Seen { generation: current.as_ref().map(|issued| issued.generation), ended };
         if let Some(issued) = &current
             && issued.lives(now)
         {
             if paused || issued.renew_at.is_none_or(|t| now < t) {
                 return Ok(Arc::clone(issued));
             }
-            if let Some(renewed) = self.renew_ahead(issued).await {
+            if let Some(renewed) = self.renew_ahead(seen).await {
                 return Ok(renewed);
             }
             // They may have died while this caller waited.
@@ -86,17 +98,17 @@ impl CredentialCache {
             }
         }
         let _loading = self.shared.loading.lock().await;
-        self.shared.unless_replaced(current.map(|i| i.generation)).await
+        self.shared.unless_ended(seen).await
     }
 
     /// Renews credentials that still live, in the background: waits a little for new ones and no longer.
     /// `None` where there are none yet, or somebody else is at it.
-    async fn renew_ahead(&self, issued: &Issued) -> Option<Arc<Issued>> {
+    async fn renew_ahead(&self, seen: Seen) -> Option<Arc<Issued>> {
         let loading = Arc::clone(&self.shared.loading).try_lock_owned().ok()?;
-        let (shared, seen) = (Arc::clone(&self.shared), issued.generation);
+        let shared = Arc::clone(&self.shared);
         let renewal = tokio::spawn(async move {
             let _loading = loading;
-            let renewed = shared.unless_replaced(Some(seen)).await;
+            let renewed = shared.unless_ended(seen).await;
             renewed
                 .inspect_err(|error| {
                     tracing::warn!(source = shared.provider.name(), %error, "credentials were not renewed yet");
@@ -109,20 +121,26 @@ impl CredentialCache {
     /// Loads again after the service refused what `used` holds. `None` when the source still gives the
     /// same credentials, so that trying again is in vain.
     pub(crate) async fn renew(&self, used: &Issued) -> Result<Option<Arc<Issued>>> {
+        let seen = Seen { generation: Some(used.generation), ended: self.shared.state().ended };
         let _loading = self.shared.loading.lock().await;
-        let issued = self.shared.unless_replaced(Some(used.generation)).await?;
+        let issued = self.shared.unless_ended(seen).await?;
         Ok((issued.credentials != used.credentials).then_some(issued))
     }
 }
 
 impl Shared {
-    /// Loads, unless somebody else has while this caller waited. Needs the loading lock.
-    async fn unless_replaced(&self, seen: Option<u64>) -> Result<Arc<Issued>> {
-        let current = self.state().current.clone();
-        match current {
-            Some(issued) if Some(issued.generation) != seen => Ok(issued),
-            _ => self.load().await,
+    /// Loads, unless somebody else has while this caller waited: what a source that is down keeps one caller
+    /// waiting for, it would keep the next one waiting for as well. Needs the loading lock.
+    async fn unless_ended(&self, seen: Seen) -> Result<Arc<Issued>> {
+        {
+            let state = self.state();
+            match (&state.current, &state.failure) {
+                (Some(issued), _) if Some(issued.generation) != seen.generation => return Ok(Arc::clone(issued)),
+                (_, Some(failure)) if state.ended != seen.ended => return Err(failure.repeated()),
+                _ => {}
+            }
         }
+        self.load().await
     }
 
     /// Loads. Needs the loading lock.
@@ -134,6 +152,7 @@ impl Shared {
         };
         let now = self.clock.now();
         let mut state = self.state();
+        state.ended += 1;
         match loaded {
             Ok(credentials) => {
                 let renew_at = credentials.expires_at().map(|end| {
@@ -143,13 +162,14 @@ impl Shared {
                 state.generation += 1;
                 let issued = Arc::new(Issued { credentials, generation: state.generation, renew_at });
                 state.current = Some(Arc::clone(&issued));
-                (state.failures, state.not_before) = (0, None);
+                (state.failures, state.not_before, state.failure) = (0, None, None);
                 Ok(issued)
             }
             Err(error) => {
                 let pause = Duration::from_secs(1 << state.failures.min(6)).min(MAX_PAUSE);
                 state.failures += 1;
                 state.not_before = Some(now + pause);
+                state.failure = Some(error.repeated());
                 Err(error)
             }
         }

@@ -71,6 +71,23 @@ async fn concurrent_callers_share_one_load() {
 }
 
 #[tokio::test]
+async fn concurrent_callers_share_one_failure() {
+    let (_, source, cache) = setup(Some(43_200));
+    source.failing.store(true, Ordering::SeqCst);
+    let calls = (0..20).map(|_| {
+        let cache = cache.clone();
+        async move { cache.get().await.expect_err("down").to_string() }
+    });
+    let errors = futures::future::join_all(calls).await;
+    assert!(errors.iter().all(|error| error == "the source is down"), "{errors:?}");
+    assert_eq!(source.loads.load(Ordering::SeqCst), 1);
+
+    // Who comes later asks again.
+    source.failing.store(false, Ordering::SeqCst);
+    assert_eq!(key(&cache).await, "AK2");
+}
+
+#[tokio::test]
 async fn renewed_ahead_of_expiry_for_days_without_a_stale_key() {
     let (clock, source, cache) = setup(Some(43_200));
     for minute in 0..3 * 24 * 60 {
