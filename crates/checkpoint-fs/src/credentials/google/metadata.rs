@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result, Retry};
 
 /// The variables of the server's address, in the order they are looked at.
 pub(crate) const HOST_VARIABLES: [&str; 2] = ["GCE_METADATA_HOST", "GCE_METADATA_ROOT"];
-const HOST: &str = "metadata.google.internal";
+pub(super) const HOST: &str = "metadata.google.internal";
 /// How long the server may take where nobody says that there is one.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -17,10 +17,16 @@ const ASKED: Asked = Asked {
     hint: "check that the machine has a service account, or give `token` or GOOGLE_APPLICATION_CREDENTIALS",
 };
 
-/// The machine's token; `None` where there is no such server and nobody said that there is one.
-pub(super) async fn token(exchange: &Exchange, parts: &GoogleParts, is_required: bool) -> Result<Option<AccessToken>> {
+/// The machine's token, from the server that a variable names or else from `usual`; `None` where there is no
+/// such server and nobody said that there is one.
+pub(super) async fn token(
+    exchange: &Exchange,
+    parts: &GoogleParts,
+    usual: &str,
+    is_required: bool,
+) -> Result<Option<AccessToken>> {
     let named = HOST_VARIABLES.iter().find_map(|name| parts.environment.get(name));
-    let host = named.unwrap_or(HOST);
+    let host = named.unwrap_or(usual);
     let scope = encode(parts.scope.url());
     let url = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token?scopes={scope}");
     let request = || exchange.direct().get(&url).header("metadata-flavor", "Google");

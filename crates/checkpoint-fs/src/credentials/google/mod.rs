@@ -14,6 +14,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 
@@ -47,6 +48,9 @@ pub(crate) struct GoogleParts {
 pub(crate) struct GoogleCredentials {
     parts: GoogleParts,
     exchange: Exchange,
+    metadata_host: String,
+    /// Whether the machine has given a token: from then on its silence is trouble, and no sign that it has none.
+    has_machine: AtomicBool,
 }
 
 /// What is known of credentials before anything is sent.
@@ -65,7 +69,8 @@ impl GoogleCredentials {
 
     fn with_clock(parts: GoogleParts, clock: Arc<dyn WallClock>) -> Result<Self> {
         let exchange = Exchange::new(&parts.environment, clock)?;
-        Ok(Self { parts, exchange })
+        let metadata_host = metadata::HOST.to_owned();
+        Ok(Self { parts, exchange, metadata_host, has_machine: AtomicBool::new(false) })
     }
 
     /// What can be said without asking anybody.
@@ -103,9 +108,13 @@ impl CredentialProvider for GoogleCredentials {
             Found::Raw { token, source } => Ok(Some(Credentials::new(SOMEBODY, token.expose()).with_source(source))),
             Found::Key { key, source } => Ok(Some(Box::pin(self.credentials_of(&key)).await?.with_source(source))),
             Found::Metadata { is_required } => {
-                let source = "metadata server";
-                match Box::pin(metadata::token(&self.exchange, &self.parts, is_required)).await? {
-                    Some(token) => Ok(Some(token.into_credentials(SOMEBODY).with_source(source))),
+                let is_required = is_required || self.has_machine.load(Ordering::SeqCst);
+                let asked = metadata::token(&self.exchange, &self.parts, &self.metadata_host, is_required);
+                match Box::pin(asked).await? {
+                    Some(token) => {
+                        self.has_machine.store(true, Ordering::SeqCst);
+                        Ok(Some(token.into_credentials(SOMEBODY).with_source("metadata server")))
+                    }
                     None => {
                         tracing::warn!(
                             "no credentials were found: requests go out without any, as public buckets take them"

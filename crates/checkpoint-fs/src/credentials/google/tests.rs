@@ -303,6 +303,18 @@ async fn the_metadata_server_is_asked_as_it_wants() {
 }
 
 #[tokio::test]
+async fn a_machine_that_gave_a_token_once_is_not_taken_for_none() {
+    let no_account = || (404, json!("no account"));
+    let script = Script::start(&[no_account(), issued("ya29.machine"), no_account()]).await;
+    let mut provider = credentials(None, &[("HOME", "/nowhere")], &Clock::start()).expect("valid");
+    script.url.trim_start_matches("http://").clone_into(&mut provider.metadata_host);
+    assert!(provider.load().await.expect("no such machine").expect("some").is_anonymous());
+    assert!(!provider.load().await.expect("a token").expect("some").is_anonymous());
+    let error = provider.load().await.expect_err("the machine is in trouble");
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated);
+}
+
+#[tokio::test]
 async fn the_first_that_is_set_up_counts() {
     let dir = tempfile::tempdir().expect("made");
     let write = |name: &str, client: &str| {
