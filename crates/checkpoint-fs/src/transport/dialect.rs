@@ -7,12 +7,22 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use crate::credentials::Credentials;
+#[cfg(any(feature = "_bucket", feature = "az"))]
+use crate::error::Error;
 use crate::error::{ErrorKind, Result};
 
 /// Signs requests for one service.
 pub(crate) trait Signer: Debug + Send + Sync {
     /// Adds the signature of the request exactly as it will be sent. Never called for anonymous access.
     fn sign(&self, request: &mut http::Request<Bytes>, credentials: &Credentials, now: SystemTime) -> Result<()>;
+}
+
+/// Why a request could not be signed.
+#[cfg(any(feature = "_bucket", feature = "az"))]
+pub(crate) fn unsigned(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(ErrorKind::InvalidConfig, "the request could not be signed")
+        .with_hint("check that key, token and region hold no line breaks or other control characters")
+        .with_source(cause)
 }
 
 /// A service's own words about a failure. Empty texts where it had none.

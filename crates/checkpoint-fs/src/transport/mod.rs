@@ -13,6 +13,8 @@ mod oss4;
 mod request;
 mod retry;
 mod send;
+#[cfg(any(feature = "oss", feature = "tclake", feature = "az"))]
+pub(crate) mod signing;
 #[cfg(any(feature = "s3", feature = "cos"))]
 mod sigv4;
 

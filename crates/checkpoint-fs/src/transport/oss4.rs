@@ -6,7 +6,6 @@
 //! body is its `Content-MD5`, which the service checks, and which is signed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::SystemTime;
 
 use aws_smithy_types::DateTime;
@@ -14,14 +13,14 @@ use aws_smithy_types::date_time::Format;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
-use md5::Md5;
-use sha2::{Digest, Sha256};
+use md5::{Digest, Md5};
 
 use super::Signer;
+use super::dialect::unsigned;
+use super::signing::{digest, hex, mac};
 use crate::credentials::Credentials;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 const ALGORITHM: &str = "OSS4-HMAC-SHA256";
 const SCOPE_END: &str = "oss/aliyun_v4_request";
@@ -56,7 +55,7 @@ impl Oss4 {
         match path.strip_prefix('/').and_then(|p| p.strip_prefix(self.bucket.as_str())) {
             Some("") => Ok(format!("{path}/")),
             Some(key) if key.starts_with('/') => Ok(path.to_owned()),
-            _ => Err(failed("the path does not begin with the bucket")),
+            _ => Err(unsigned("the path does not begin with the bucket")),
         }
     }
 }
@@ -81,7 +80,7 @@ impl Signer for Oss4 {
         let day = time.split_once('T').map_or(time.as_str(), |(day, _)| day);
         let headers = request.headers_mut();
         headers.insert(OSS_DATE, plain(&time)?);
-        headers.insert(DATE, plain(&now.fmt(Format::HttpDate).map_err(failed)?)?);
+        headers.insert(DATE, plain(&now.fmt(Format::HttpDate).map_err(unsigned)?)?);
         headers.insert(OSS_DIGEST, HeaderValue::from_static(UNSIGNED_PAYLOAD));
         if let Some(token) = credentials.session_token() {
             let mut token = plain(token.expose())?;
@@ -103,7 +102,7 @@ impl Signer for Oss4 {
                 .headers()
                 .get_all(name)
                 .iter()
-                .map(|value| value.to_str().map(str::trim).map_err(failed))
+                .map(|value| value.to_str().map(str::trim).map_err(unsigned))
                 .collect::<Result<_>>()?;
             signed.insert(name.as_str(), values.join(","));
         }
@@ -128,12 +127,11 @@ impl Signer for Oss4 {
         canonical.push_str(UNSIGNED_PAYLOAD);
 
         let scope = format!("{day}/{}/{SCOPE_END}", self.region);
-        let digest = hex(&Sha256::digest(canonical.as_bytes()));
         let mut key = mac(format!("aliyun_v4{}", credentials.secret_access_key().expose()).as_bytes(), day)?;
         for part in std::iter::once(self.region.as_str()).chain(SCOPE_END.split('/')) {
             key = mac(&key, part)?;
         }
-        let signature = hex(&mac(&key, &format!("{ALGORITHM}\n{time}\n{scope}\n{digest}"))?);
+        let signature = hex(&mac(&key, &format!("{ALGORITHM}\n{time}\n{scope}\n{}", digest(canonical.as_bytes())))?);
 
         let mut text = format!("{ALGORITHM} Credential={}/{scope}", credentials.access_key_id());
         if !additional.is_empty() {
@@ -152,7 +150,7 @@ impl Signer for Oss4 {
 /// `20231216T162057Z`
 fn basic_time(now: DateTime) -> Result<String> {
     let whole = DateTime::from_secs(now.secs());
-    let text = whole.fmt(Format::DateTime).map_err(failed)?;
+    let text = whole.fmt(Format::DateTime).map_err(unsigned)?;
     Ok(text.chars().filter(|c| !matches!(c, '-' | ':')).collect())
 }
 
@@ -168,28 +166,8 @@ fn canonical_query(query: &str) -> String {
     pairs.join("&")
 }
 
-fn mac(key: &[u8], text: &str) -> Result<Vec<u8>> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(failed)?;
-    mac.update(text.as_bytes());
-    Ok(mac.finalize().into_bytes().to_vec())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 fn plain(text: &str) -> Result<HeaderValue> {
-    HeaderValue::from_str(text).map_err(failed)
-}
-
-fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::InvalidConfig, "the request could not be signed")
-        .with_hint("check that key, token and region hold no line breaks or other control characters")
-        .with_source(error)
+    HeaderValue::from_str(text).map_err(unsigned)
 }
 
 #[cfg(test)]
@@ -199,6 +177,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     /// Requests that the vendor's own client built and signed; see `fixtures/signing/oss4.py`.
     fn vectors() -> Value {

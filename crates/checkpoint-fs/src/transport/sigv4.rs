@@ -11,8 +11,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue};
 
 use super::Signer;
+use super::dialect::unsigned;
 use crate::credentials::Credentials;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// Bodies above this go out with an unsigned payload over TLS, which protects them already.
 const SIGNED_PAYLOAD_LIMIT: usize = 1 << 20;
@@ -60,30 +61,24 @@ impl Signer for SigV4 {
             .time(now)
             .settings(settings)
             .build()
-            .map_err(failed)?
+            .map_err(unsigned)?
             .into();
         let headers: Vec<(&str, &str)> = request
             .headers()
             .iter()
-            .map(|(name, value)| Ok((name.as_str(), value.to_str().map_err(failed)?)))
+            .map(|(name, value)| Ok((name.as_str(), value.to_str().map_err(unsigned)?)))
             .collect::<Result<_>>()?;
         let uri = request.uri().to_string();
         let signable = SignableRequest::new(request.method().as_str(), uri, headers.into_iter(), self.body(request))
-            .map_err(failed)?;
-        let (instructions, _) = sign(signable, &params).map_err(failed)?.into_parts();
+            .map_err(unsigned)?;
+        let (instructions, _) = sign(signable, &params).map_err(unsigned)?.into_parts();
         for header in instructions.into_parts().0 {
-            let mut value = HeaderValue::from_str(header.value()).map_err(failed)?;
+            let mut value = HeaderValue::from_str(header.value()).map_err(unsigned)?;
             value.set_sensitive(header.sensitive() || header.name() == "authorization");
             request.headers_mut().insert(header.name(), value);
         }
         Ok(())
     }
-}
-
-fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::InvalidConfig, "the request could not be signed")
-        .with_hint("check that key, token and region hold no line breaks or other control characters")
-        .with_source(error)
 }
 
 #[cfg(test)]

@@ -9,11 +9,9 @@ use aws_smithy_types::date_time::Format;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
-use sha2::Sha256;
 
 use super::batch;
 use super::wire::{COPY_SOURCE, DATE};
@@ -21,6 +19,7 @@ use crate::credentials::Credentials;
 use crate::credentials::azure::Authorization;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Signer;
+use crate::transport::signing::mac;
 
 /// Headers whose values are signed by position, after the length.
 const SIGNED: [&str; 8] = [
@@ -112,9 +111,7 @@ fn cannot(why: &str) -> Error {
 
 fn signature(key: &str, text: &str) -> Result<String> {
     let key = BASE64_STANDARD.decode(key).map_err(|_| cannot("the account's key is not base64"))?;
-    let mut mac = Hmac::<Sha256>::new_from_slice(&key).map_err(|_| cannot("the account's key has no length"))?;
-    mac.update(text.as_bytes());
-    Ok(BASE64_STANDARD.encode(mac.finalize().into_bytes()))
+    Ok(BASE64_STANDARD.encode(mac(&key, text)?))
 }
 
 /// The text that the signature covers.

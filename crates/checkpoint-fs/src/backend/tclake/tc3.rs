@@ -5,13 +5,12 @@ use std::time::SystemTime;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use bytes::Bytes;
-use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderValue;
-use sha2::{Digest, Sha256};
 
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Signer;
+use crate::transport::signing::{digest, hex, mac};
 
 const ALGORITHM: &str = "TC3-HMAC-SHA256";
 /// The end of the scope, and of the chain of keys.
@@ -62,13 +61,13 @@ impl Tc3 {
             };
             headers.push_str(&format!("{name}:{}\n", value.trim().to_lowercase()));
         }
-        let digest = hex(&Sha256::digest(request.body()));
+        let digest = digest(request.body());
         Ok(format!("POST\n/\n\n{headers}\n{}\n{digest}", self.signed_headers.join(";")))
     }
 }
 
 fn text_to_sign(timestamp: u64, scope: &str, canonical: &str) -> String {
-    format!("{ALGORITHM}\n{timestamp}\n{scope}\n{}", hex(&Sha256::digest(canonical)))
+    format!("{ALGORITHM}\n{timestamp}\n{scope}\n{}", digest(canonical.as_bytes()))
 }
 
 /// The keys of a day, of a service in it, and of the requests to that.
@@ -79,21 +78,11 @@ fn signing_keys(secret: &str, date: &str, service: &str) -> Result<[[u8; 32]; 3]
     Ok([day, service, requests])
 }
 
-fn mac(key: &[u8], text: &str) -> Result<[u8; 32]> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(failed)?;
-    mac.update(text.as_bytes());
-    Ok(mac.finalize().into_bytes().into())
-}
-
 /// The day in UTC, as `2019-02-25`.
 fn date_of(timestamp: u64) -> Result<String> {
     let seconds = i64::try_from(timestamp).map_err(failed)?;
     let text = DateTime::from_secs(seconds).fmt(Format::DateTime).map_err(failed)?;
     Ok(text.split('T').next().unwrap_or_default().to_owned())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn secret_value(text: &str) -> Result<HeaderValue> {
@@ -140,7 +129,7 @@ mod tests {
         let sent = &fixture["request"];
         let timestamp = sent["timestamp"].as_u64().expect("a number");
         assert_eq!(date_of(timestamp).expect("a date"), text(sent, "date"));
-        assert_eq!(hex(&Sha256::digest(text(sent, "body"))), text(sent, "body_sha256"));
+        assert_eq!(digest(text(sent, "body").as_bytes()), text(sent, "body_sha256"));
         let vectors = fixture["vectors"].as_array().expect("a list");
         assert_eq!(vectors.len(), 2);
         for vector in vectors {
@@ -152,7 +141,7 @@ mod tests {
             let signer = Tc3 { service: "cvm", signed_headers };
             let mut request = request(sent);
             let canonical = signer.canonical(&request).expect("writes");
-            assert_eq!(hex(&Sha256::digest(&canonical)), text(vector, "canonical_sha256"), "{name}");
+            assert_eq!(digest(canonical.as_bytes()), text(vector, "canonical_sha256"), "{name}");
             let keys = signing_keys(text(vector, "secret_key"), text(sent, "date"), text(sent, "service"));
             for (key, step) in keys.expect("keys").iter().zip(["secret_date", "secret_service", "secret_signing"]) {
                 assert_eq!(hex(key), text(vector, step), "{name}: {step}");
