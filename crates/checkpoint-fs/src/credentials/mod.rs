@@ -4,7 +4,6 @@
 //! that refreshes ahead of expiry, once for all concurrent callers.
 
 #[cfg(feature = "s3")]
-#[allow(dead_code, unused_imports, reason = "the chain of sources and the configuration of S3 read it next")]
 pub(crate) mod aws;
 #[cfg(feature = "az")]
 pub(crate) mod azure;

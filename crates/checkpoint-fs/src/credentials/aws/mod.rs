@@ -31,7 +31,7 @@ mod sts;
 mod web_identity;
 mod words;
 
-pub(crate) use self::chain::{AwsChain, Described};
+pub(crate) use self::chain::AwsChain;
 pub(crate) use self::files::AwsFiles;
 pub(crate) use self::partition::domain;
 pub(crate) use self::profile::AwsProfile;

@@ -57,6 +57,7 @@ impl AwsProfile {
     }
 
     /// Where its name came from; `None` for the default one that nobody asked for.
+    #[cfg(test)]
     pub(crate) fn source(&self) -> Option<&'static str> {
         self.choice.source
     }

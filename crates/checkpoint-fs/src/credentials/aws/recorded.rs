@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value as Json};
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::AwsChain;
+use super::chain::Described;
 use super::scripted::{Route, Seen, Server, context, home, is_signed_with};
-use super::{AwsChain, Described};
 use crate::credentials::{CredentialCache, Credentials};
 use crate::error::Result;
 
