@@ -28,7 +28,9 @@ pub(crate) mod gs;
 #[cfg_attr(not(feature = "_bucket"), allow(dead_code, reason = "not every store needs all of them"))]
 pub(crate) mod headers;
 #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
-pub(crate) mod listed;
+mod listed;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod listing;
 pub(crate) mod memory;
 #[cfg(any(feature = "gs", feature = "az"))]
 pub(crate) mod mixed;

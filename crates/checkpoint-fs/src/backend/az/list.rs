@@ -1,9 +1,7 @@
 //! Listing: page by page, asked afresh.
 
-use std::sync::Arc;
-
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
@@ -11,117 +9,42 @@ use super::found::FOLDER_MARK;
 use super::storage::Inner;
 use super::wire::list_query;
 use crate::backend::headers::{bare_etag, http_date};
-use crate::backend::listed::listed_path;
+use crate::backend::listing::{Page, Pages, Question, damaged};
 use crate::backend::xml::{self, Element};
-use crate::error::{Error, ErrorKind, Result};
-use crate::path::ObjectPath;
-use crate::storage::{Entry, ListOptions, ObjectMeta};
+use crate::error::Result;
+use crate::storage::ObjectMeta;
 use crate::transport::Call;
 
-struct Listing {
-    inner: Arc<Inner>,
-    call: Call,
-    prefix: String,
-    recursive: bool,
-    after: Option<ObjectPath>,
-    /// The marker of the next page; `None` for the first.
-    next: Option<String>,
-    ended: bool,
-}
-
-/// Lists what is below a directory. The protocol has no place to start at, so what comes before
-/// `start_after` is asked for and left out.
-pub(super) fn list(inner: Arc<Inner>, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
-    let call = inner.call("list", prefix, options.guard.as_ref());
-    let directory = inner.root().join_path(prefix);
-    let listing = Listing {
-        prefix: if directory.is_root() { String::new() } else { format!("{directory}/") },
-        inner,
-        call,
-        recursive: options.recursive,
-        after: options.start_after,
-        next: None,
-        ended: false,
-    };
-    stream::try_unfold(listing, |listing| async move {
-        if listing.ended {
-            return Ok(None);
-        }
-        Box::pin(listing.page()).await.map(Some)
-    })
-    .map_ok(|entries| stream::iter(entries.into_iter().map(Ok)))
-    .try_flatten()
-    .boxed()
-}
-
-impl Listing {
-    /// Asks for the next page.
-    async fn page(mut self) -> Result<(Vec<Entry>, Self)> {
-        let mut query = list_query(&self.prefix, self.recursive);
-        if let Some(marker) = &self.next {
+/// The protocol has no place to start at, so what comes before is asked for and left out.
+#[async_trait]
+impl Pages for Inner {
+    async fn page(&self, call: &Call, question: Question<'_>) -> Result<Page> {
+        let mut query = list_query(question.prefix, question.recursive);
+        if let Some(marker) = question.next {
             query.push(("marker", marker));
         }
-        let request = self.inner.wire.container(Method::GET, &query, Bytes::new());
-        let answer = self.inner.transport.send(&self.call, &request).await.map_err(|f| f.error)?;
-        let page = Page::parse(&answer.body).map_err(|why| self.damaged(&why))?;
-        let mut entries = Vec::with_capacity(page.files.len() + page.prefixes.len());
-        for (key, meta) in page.files {
-            if let Some(path) = self.path_of(&key, false)? {
-                entries.push(Entry::File { path, meta });
-            }
-        }
-        for key in page.prefixes {
-            if let Some(path) = self.path_of(&key, true)? {
-                entries.push(Entry::Dir { path });
-            }
-        }
-        if let Some(after) = &self.after {
-            entries.retain(|entry| entry.path() > after);
-        }
-        match page.next {
-            None => self.ended = true,
-            next if next == self.next => return Err(self.damaged("the next page is this page")),
-            next => self.next = next,
-        }
-        Ok((entries, self))
-    }
-
-    /// The path of a key, or `None` for the marker of a directory.
-    fn path_of(&self, key: &str, is_directory: bool) -> Result<Option<ObjectPath>> {
-        listed_path(self.inner.root(), &self.prefix, key, is_directory).map_err(|e| self.call.named(e))
-    }
-
-    fn damaged(&self, why: &str) -> Error {
-        self.call.named(Error::new(ErrorKind::Corrupt, format!("the listing is damaged: {why}")))
+        let request = self.wire.container(Method::GET, &query, Bytes::new());
+        let answer = Box::pin(self.transport.send(call, &request)).await.map_err(|f| f.error)?;
+        parse(&answer.body).map_err(|why| damaged(call, &why))
     }
 }
 
-/// One page as the service sent it.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
-    files: Vec<(String, ObjectMeta)>,
-    prefixes: Vec<String>,
-    next: Option<String>,
-}
-
-impl Page {
-    fn parse(body: &[u8]) -> std::result::Result<Self, String> {
-        let root = xml::parse(body)?;
-        if root.name != "EnumerationResults" {
-            return Err(format!("a document of another kind: root={:?}", root.name));
-        }
-        let blobs = root.child("Blobs").ok_or("no blobs element")?;
-        let mut page = Self::default();
-        for element in &blobs.children {
-            match element.name.as_str() {
-                "Blob" if !is_directory(element) => page.files.push(file(element)?),
-                "BlobPrefix" => page.prefixes.push(name_of(element)?),
-                _ => {}
-            }
-        }
-        page.next = Some(root.child_text("NextMarker").to_owned()).filter(|marker| !marker.is_empty());
-        Ok(page)
+fn parse(body: &[u8]) -> std::result::Result<Page, String> {
+    let root = xml::parse(body)?;
+    if root.name != "EnumerationResults" {
+        return Err(format!("a document of another kind: root={:?}", root.name));
     }
+    let blobs = root.child("Blobs").ok_or("no blobs element")?;
+    let mut page = Page::default();
+    for element in &blobs.children {
+        match element.name.as_str() {
+            "Blob" if !is_directory(element) => page.files.push(file(element)?),
+            "BlobPrefix" => page.prefixes.push(name_of(element)?),
+            _ => {}
+        }
+    }
+    page.next = Some(root.child_text("NextMarker").to_owned()).filter(|marker| !marker.is_empty());
+    Ok(page)
 }
 
 /// A hierarchical namespace lists its directories as blobs.
@@ -172,7 +95,7 @@ mod tests {
 
     #[test]
     fn pages_are_read() {
-        let page = Page::parse(PAGE.as_bytes()).expect("whole");
+        let page = parse(PAGE.as_bytes()).expect("whole");
         let names: Vec<&str> = page.files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["d/ a&b ", "d/\u{fffe}%41"]);
         let meta = &page.files[0].1;
@@ -187,7 +110,7 @@ mod tests {
         let no_name = PAGE.replace("<Name>d/ a&amp;b </Name>", "");
         let cut = &PAGE[..PAGE.len() - 30];
         for bad in [no_size.as_str(), &no_name, cut, "<Other/>", "<EnumerationResults/>"] {
-            assert!(Page::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 }

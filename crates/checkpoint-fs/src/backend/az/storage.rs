@@ -15,8 +15,9 @@ use super::found::{Found, is_directory};
 use super::names::{self, MAX_KEY};
 use super::signer::AzSigner;
 use super::wire::{AzWire, RANGE};
-use super::{batch, copy, delete, list, write, writer};
+use super::{batch, copy, delete, write, writer};
 use crate::backend::headers::{content_range, object_meta};
+use crate::backend::listing;
 use crate::backend::ranges;
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
@@ -229,7 +230,8 @@ impl Storage for AzStorage {
     }
 
     fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
-        list::list(Arc::clone(&self.inner), prefix, options)
+        let call = self.inner.call("list", prefix, options.guard.as_ref());
+        listing::list(Arc::clone(&self.inner), call, self.inner.root().clone(), prefix, options)
     }
 
     async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {

@@ -3,140 +3,61 @@
 //! These requests are our own: OpenDAL's listing does not ask for encoded keys and trims white space, so
 //! a key that ends in a blank would come out as another key.
 
-use std::sync::Arc;
-
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use http::Method;
 use percent_encoding::percent_decode_str;
 
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
-use crate::backend::listed::listed_path;
+use crate::backend::listing::{Page, Pages, Question, damaged};
 use crate::backend::xml::{self, Element};
-use crate::error::{Error, ErrorKind, Result};
-use crate::path::ObjectPath;
-use crate::storage::{Entry, ListOptions, ObjectMeta};
+use crate::error::Result;
+use crate::storage::ObjectMeta;
 use crate::transport::{AnswerForm, Call};
 
-struct Listing {
-    inner: Arc<Inner>,
-    call: Call,
-    prefix: String,
-    recursive: bool,
-    after: Option<ObjectPath>,
-    /// The token of the next page; `None` for the first.
-    next: Option<String>,
-    ended: bool,
-}
-
-/// Lists what is below a directory.
-pub(super) fn list(inner: Arc<Inner>, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
-    let call = inner.call("list", prefix, options.guard.as_ref());
-    let directory = inner.root().join_path(prefix);
-    let listing = Listing {
-        prefix: if directory.is_root() { String::new() } else { format!("{directory}/") },
-        inner,
-        call,
-        recursive: options.recursive,
-        after: options.start_after,
-        next: None,
-        ended: false,
-    };
-    stream::try_unfold(listing, |listing| async move {
-        if listing.ended {
-            return Ok(None);
-        }
-        Box::pin(listing.page()).await.map(Some)
-    })
-    .map_ok(|entries| stream::iter(entries.into_iter().map(Ok)))
-    .try_flatten()
-    .boxed()
-}
-
-impl Listing {
-    /// Asks for the next page.
-    async fn page(mut self) -> Result<(Vec<Entry>, Self)> {
-        let mut query = self.inner.config.address.list_query(&self.prefix, self.recursive);
-        let after = self.after.as_ref().map(|path| self.inner.root().join_path(path));
-        match (&self.next, &after) {
+#[async_trait]
+impl Pages for Inner {
+    async fn page(&self, call: &Call, question: Question<'_>) -> Result<Page> {
+        let mut query = self.config.address.list_query(question.prefix, question.recursive);
+        match (question.next, question.after) {
             (Some(token), _) => query.push(("continuation-token", token)),
-            (None, Some(after)) => query.push(("start-after", after.as_str())),
+            (None, Some(after)) => query.push(("start-after", after)),
             (None, None) => {}
         }
-        let url = self.inner.config.address.query_url(&query);
-        let request = self.inner.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
-        let answer = self.inner.transport.send(&self.call, &request).await.map_err(|f| f.error)?;
-        let page = Page::parse(&answer.body, self.inner.config.vendor.encodes_page_tokens)
-            .map_err(|why| self.damaged(&why))?;
-        let mut entries = Vec::with_capacity(page.files.len() + page.prefixes.len());
-        for (key, meta) in page.files {
-            if let Some(path) = self.path_of(&key, false)? {
-                entries.push(Entry::File { path, meta });
-            }
-        }
-        for key in page.prefixes {
-            if let Some(path) = self.path_of(&key, true)? {
-                entries.push(Entry::Dir { path });
-            }
-        }
-        if let Some(after) = &self.after {
-            entries.retain(|entry| entry.path() > after);
-        }
-        match page.next {
-            None => self.ended = true,
-            next if next == self.next => return Err(self.damaged("the next page is this page")),
-            next => self.next = next,
-        }
-        Ok((entries, self))
-    }
-
-    /// The path of a key, or `None` for the marker of a directory.
-    fn path_of(&self, key: &str, directory: bool) -> Result<Option<ObjectPath>> {
-        listed_path(self.inner.root(), &self.prefix, key, directory).map_err(|e| self.call.named(e))
-    }
-
-    fn damaged(&self, why: &str) -> Error {
-        self.call.named(Error::new(ErrorKind::Corrupt, format!("the listing is damaged: {why}")))
+        let url = self.config.address.query_url(&query);
+        let request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
+        let answer = Box::pin(self.transport.send(call, &request)).await.map_err(|f| f.error)?;
+        parse(&answer.body, self.config.vendor.encodes_page_tokens).map_err(|why| damaged(call, &why))
     }
 }
 
-/// One page as the service sent it, keys decoded.
-#[derive(Debug, Default, PartialEq)]
-struct Page {
-    files: Vec<(String, ObjectMeta)>,
-    prefixes: Vec<String>,
-    next: Option<String>,
-}
-
-impl Page {
-    /// `token_too` says whether the token of the next page comes encoded like the keys.
-    fn parse(body: &[u8], token_too: bool) -> std::result::Result<Self, String> {
-        let root = xml::parse(body)?;
-        if root.name != "ListBucketResult" {
-            return Err(format!("a document of another kind: root={:?}", root.name));
-        }
-        let encoded = root.child_text("EncodingType") == "url";
-        let mut page = Self::default();
-        for element in root.children_named("Contents") {
-            let size = element.child_text("Size").trim().parse().map_err(|_| "an object without a size")?;
-            let etag = element.child("ETag").map(|e| bare_etag(&e.text));
-            let modified = iso_date(element.child_text("LastModified"));
-            let meta = ObjectMeta::new(size).with_etag(etag).with_last_modified(modified);
-            page.files.push((key_of(element, "Key", encoded)?, meta));
-        }
-        for element in root.children_named("CommonPrefixes") {
-            page.prefixes.push(key_of(element, "Prefix", encoded)?);
-        }
-        match (root.child_text("IsTruncated").trim(), root.child_text("NextContinuationToken")) {
-            ("true", "") => return Err("a page that is not the last names no next one".to_owned()),
-            ("true", token) if encoded && token_too => page.next = Some(decoded(token)?),
-            ("true", token) => page.next = Some(token.to_owned()),
-            ("false", _) => {}
-            _ => return Err("it does not say whether it is the last page".to_owned()),
-        }
-        Ok(page)
+/// Reads a page. `token_too` says whether the token of the next one comes encoded like the keys.
+fn parse(body: &[u8], token_too: bool) -> std::result::Result<Page, String> {
+    let root = xml::parse(body)?;
+    if root.name != "ListBucketResult" {
+        return Err(format!("a document of another kind: root={:?}", root.name));
     }
+    let encoded = root.child_text("EncodingType") == "url";
+    let mut page = Page::default();
+    for element in root.children_named("Contents") {
+        let size = element.child_text("Size").trim().parse().map_err(|_| "an object without a size")?;
+        let etag = element.child("ETag").map(|e| bare_etag(&e.text));
+        let modified = iso_date(element.child_text("LastModified"));
+        let meta = ObjectMeta::new(size).with_etag(etag).with_last_modified(modified);
+        page.files.push((key_of(element, "Key", encoded)?, meta));
+    }
+    for element in root.children_named("CommonPrefixes") {
+        page.prefixes.push(key_of(element, "Prefix", encoded)?);
+    }
+    match (root.child_text("IsTruncated").trim(), root.child_text("NextContinuationToken")) {
+        ("true", "") => return Err("a page that is not the last names no next one".to_owned()),
+        ("true", token) if encoded && token_too => page.next = Some(decoded(token)?),
+        ("true", token) => page.next = Some(token.to_owned()),
+        ("false", _) => {}
+        _ => return Err("it does not say whether it is the last page".to_owned()),
+    }
+    Ok(page)
 }
 
 fn key_of(element: &Element, name: &str, encoded: bool) -> std::result::Result<String, String> {
@@ -156,7 +77,7 @@ mod tests {
     use super::*;
 
     fn page(inside: &str) -> std::result::Result<Page, String> {
-        Page::parse(format!("<ListBucketResult xmlns=\"x\">{inside}</ListBucketResult>").as_bytes(), false)
+        parse(format!("<ListBucketResult xmlns=\"x\">{inside}</ListBucketResult>").as_bytes(), false)
     }
 
     #[test]
@@ -180,7 +101,7 @@ mod tests {
     fn tokens_are_decoded_where_the_store_encodes_them() {
         let body = "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>\
             <NextContinuationToken>ChR%2F%3D</NextContinuationToken></ListBucketResult>";
-        let next = |token_too| Page::parse(body.as_bytes(), token_too).expect("whole").next;
+        let next = |token_too| parse(body.as_bytes(), token_too).expect("whole").next;
         assert_eq!(next(true).as_deref(), Some("ChR/="));
         assert_eq!(next(false).as_deref(), Some("ChR%2F%3D"));
     }
@@ -196,6 +117,6 @@ mod tests {
         ] {
             assert!(page(bad).is_err(), "{bad}");
         }
-        assert!(Page::parse(b"<html><body>hello</body></html>", false).is_err());
+        assert!(parse(b"<html><body>hello</body></html>", false).is_err());
     }
 }

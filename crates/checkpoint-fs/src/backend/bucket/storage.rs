@@ -17,8 +17,9 @@ use super::config::BucketConfig;
 use super::meta::{content_length, document_etag, object_meta, write_token};
 use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
-use super::{delete, list, versioning, write, writer};
+use super::{delete, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
+use crate::backend::listing;
 use crate::backend::ranges;
 use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
@@ -269,7 +270,8 @@ impl Storage for BucketStorage {
     }
 
     fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
-        list::list(Arc::clone(&self.inner), prefix, options)
+        let call = self.inner.call("list", prefix, options.guard.as_ref());
+        listing::list(Arc::clone(&self.inner), call, self.inner.root().clone(), prefix, options)
     }
 
     async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {

@@ -11,8 +11,9 @@ use http::{HeaderMap, Method, StatusCode};
 use super::bearer::Bearer;
 use super::config::GsConfig;
 use super::dialect::GsDialect;
-use super::{copy, delete, list, read, upload, writer};
+use super::{copy, delete, read, upload, writer};
 use crate::backend::encode::encode_query;
+use crate::backend::listing;
 use crate::backend::ranges;
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
@@ -192,7 +193,8 @@ impl Storage for GsStorage {
     }
 
     fn list(&self, prefix: &ObjectPath, options: ListOptions) -> BoxStream<'static, Result<Entry>> {
-        list::list(Arc::clone(&self.inner), prefix, options)
+        let call = self.inner.call("list", prefix, options.guard.as_ref());
+        listing::list(Arc::clone(&self.inner), call, self.inner.root().clone(), prefix, options)
     }
 
     async fn copy(&self, from: &ObjectPath, to: &ObjectPath, options: CopyOptions) -> Result<WriteOutcome> {

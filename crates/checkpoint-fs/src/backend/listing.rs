@@ -1,0 +1,172 @@
+//! Listings of object stores: page by page, asked afresh.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+
+use super::listed::listed_path;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::ObjectPath;
+use crate::storage::{Entry, ListOptions, ObjectMeta};
+use crate::transport::Call;
+
+/// One page as the service sent it, keys decoded.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) files: Vec<(String, ObjectMeta)>,
+    pub(crate) prefixes: Vec<String>,
+    /// The token of the page after it.
+    pub(crate) next: Option<String>,
+}
+
+/// What one page is asked with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'q> {
+    /// Ends in `/`, or is empty.
+    pub(crate) prefix: &'q str,
+    pub(crate) recursive: bool,
+    /// The key that the listing starts after. Whatever the service makes of it, what comes before is left out.
+    pub(crate) after: Option<&'q str>,
+    /// The token of this page; `None` for the first.
+    pub(crate) next: Option<&'q str>,
+}
+
+/// A store that lists in pages.
+#[async_trait]
+pub(crate) trait Pages: Send + Sync + 'static {
+    /// Asks for one page.
+    ///
+    /// # Errors
+    /// The request's own; [`damaged`] for an answer that is no page.
+    async fn page(&self, call: &Call, question: Question<'_>) -> Result<Page>;
+}
+
+/// A listing under way.
+struct Listing<P> {
+    pages: Arc<P>,
+    call: Call,
+    root: ObjectPath,
+    prefix: String,
+    recursive: bool,
+    after: Option<ObjectPath>,
+    next: Option<String>,
+    ended: bool,
+}
+
+/// Lists what is below a directory of a storage that is rooted at `root` in its bucket.
+pub(crate) fn list<P: Pages>(
+    pages: Arc<P>,
+    call: Call,
+    root: ObjectPath,
+    directory: &ObjectPath,
+    options: ListOptions,
+) -> BoxStream<'static, Result<Entry>> {
+    let directory = root.join_path(directory);
+    let listing = Listing {
+        pages,
+        call,
+        prefix: if directory.is_root() { String::new() } else { format!("{directory}/") },
+        root,
+        recursive: options.recursive,
+        after: options.start_after,
+        next: None,
+        ended: false,
+    };
+    stream::try_unfold(listing, |listing| async move {
+        if listing.ended {
+            return Ok(None);
+        }
+        Box::pin(listing.page()).await.map(Some)
+    })
+    .map_ok(|entries| stream::iter(entries.into_iter().map(Ok)))
+    .try_flatten()
+    .boxed()
+}
+
+impl<P: Pages> Listing<P> {
+    /// The entries of the next page.
+    async fn page(mut self) -> Result<(Vec<Entry>, Self)> {
+        let after = self.after.as_ref().map(|path| self.root.join_path(path));
+        let question = Question {
+            prefix: &self.prefix,
+            recursive: self.recursive,
+            after: after.as_ref().map(ObjectPath::as_str),
+            next: self.next.as_deref(),
+        };
+        let page = self.pages.page(&self.call, question).await?;
+        let mut entries = Vec::with_capacity(page.files.len() + page.prefixes.len());
+        for (key, meta) in page.files {
+            if let Some(path) = self.path_of(&key, false)? {
+                entries.push(Entry::File { path, meta });
+            }
+        }
+        for key in page.prefixes {
+            if let Some(path) = self.path_of(&key, true)? {
+                entries.push(Entry::Dir { path });
+            }
+        }
+        if let Some(after) = &self.after {
+            entries.retain(|entry| entry.path() > after);
+        }
+        match page.next {
+            None => self.ended = true,
+            next if next == self.next => return Err(damaged(&self.call, "the next page is this page")),
+            next => self.next = next,
+        }
+        Ok((entries, self))
+    }
+
+    /// The path of a key, or `None` for the marker of a directory.
+    fn path_of(&self, key: &str, is_directory: bool) -> Result<Option<ObjectPath>> {
+        listed_path(&self.root, &self.prefix, key, is_directory).map_err(|e| self.call.named(e))
+    }
+}
+
+/// An answer that is no page of a listing, and why.
+pub(crate) fn damaged(call: &Call, why: &str) -> Error {
+    call.named(Error::new(ErrorKind::Corrupt, format!("the listing is damaged: {why}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives the same pages to everybody.
+    struct Book(Vec<(Vec<&'static str>, Option<&'static str>)>);
+
+    #[async_trait]
+    impl Pages for Book {
+        async fn page(&self, _call: &Call, question: Question<'_>) -> Result<Page> {
+            let number = question.next.map_or(0, |token| token.parse().unwrap_or_default());
+            let (keys, next) = &self.0[number];
+            let files = keys.iter().map(|key| ((*key).to_owned(), ObjectMeta::new(1))).collect();
+            Ok(Page { files, prefixes: Vec::new(), next: next.map(str::to_owned) })
+        }
+    }
+
+    async fn names(book: Book, options: ListOptions) -> Result<Vec<String>> {
+        let call = Call::new("list", "s3://b/r".to_owned(), None);
+        let root = ObjectPath::parse("r").expect("valid");
+        let listed = list(Arc::new(book), call, root, &ObjectPath::root(), options);
+        listed.map_ok(|entry| entry.path().to_string()).try_collect().await
+    }
+
+    #[tokio::test]
+    async fn pages_follow_each_other_to_the_last() {
+        let book = || Book(vec![(vec!["r/a", "r/b/", "r/c"], Some("1")), (vec![], Some("2")), (vec!["r/d"], None)]);
+        assert_eq!(names(book(), ListOptions::new()).await.expect("lists"), ["a", "c", "d"]);
+        let after = ListOptions::new().start_after(Some(ObjectPath::parse("a").expect("valid")));
+        assert_eq!(names(book(), after).await.expect("lists"), ["c", "d"]);
+    }
+
+    #[tokio::test]
+    async fn a_listing_that_turns_in_a_circle_or_leaves_its_prefix_is_damaged() {
+        let circle = Book(vec![(vec![], Some("1")), (vec!["r/a"], Some("1"))]);
+        let elsewhere = Book(vec![(vec!["other"], None)]);
+        for book in [circle, elsewhere] {
+            let error = names(book, ListOptions::new()).await.expect_err("damaged");
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::Corrupt, "list"), "{error}");
+        }
+    }
+}
