@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use super::credentials::CosEnvironment;
 use super::endpoint::CosEndpoint;
-use super::{PROTOCOLS, vendor};
+use super::{PROTOCOLS, parameters, vendor};
 use crate::backend::bucket::{Addressing, BucketAddress, BucketConfig, OwnNames, S3Options, check_bucket};
 use crate::credentials::{AnonymousCredentials, CredentialProvider, ProviderChain, StaticCredentials};
 use crate::error::{Error, Result};
@@ -260,6 +260,8 @@ impl<'c> Given<'c> {
         let mut options = S3Options::read(&PROTOCOLS, Some(&OWN_NAMES), &context.options)?;
         let environment = &context.environment;
         refuse_aws(&options)?;
+        options.headers = parameters::translated(options.headers)?;
+        options.write_headers = parameters::translated(options.write_headers)?;
         let tls = options.uses_tls();
         let variable =
             |name, source: &'static str| environment.get(name).map(|text| Setting::new(text.to_owned(), source));

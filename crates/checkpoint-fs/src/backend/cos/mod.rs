@@ -7,6 +7,7 @@
 mod config;
 mod credentials;
 mod endpoint;
+mod parameters;
 mod vendor;
 
 use std::sync::Arc;
