@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use checkpoint_fs::{Environment, Registry, StorageOptions};
+use serde_json::Value;
 
-use crate::page::{Block, Page, root};
+use crate::page::{Block, Page, codes, root};
 
 const PAGES: [&str; 2] = ["docs/backends.md", "docs/configuration.md"];
 /// Pages whose links are followed.
@@ -92,6 +93,27 @@ fn options_that_are_shown_are_options() -> Result<()> {
                 other => anyhow::bail!("{name}: a block that nothing looks at: {other:?}"),
             }
         }
+    }
+    Ok(())
+}
+
+/// Every field that `--json` prints is named, in the order of the page.
+#[test]
+fn fields_of_json_are_the_documented_ones() -> Result<()> {
+    let page = Page::read("docs/backends.md").text;
+    let (_, section) = page.split_once("## Looking at a URL\n").context("a section")?;
+    let named = codes(section.split("\n## ").next().unwrap_or_default());
+    let dir = tempfile::tempdir()?;
+    let printed = |command: &str| -> Result<Value> { Ok(serde_json::from_str(&shell(command, dir.path())?)?) };
+    let resolved = printed("ckpt fs resolve --json ./here")?;
+    let examined = printed("ckpt fs doctor --json ./here")?;
+    let keys = |value: &Value| value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+    let start = named.iter().position(|name| *name == "scheme").context("the fields")?;
+    let fields = keys(&resolved);
+    ensure!(named[start..].iter().take(fields.len()).eq(fields.iter()), "of resolve: {fields:?}");
+    let rows = examined["checks"].as_array().context("checks")?;
+    for key in keys(&examined).into_iter().chain(rows.iter().flat_map(keys)) {
+        ensure!(named.contains(&key.as_str()), "of doctor: {key}");
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ fn documented(protocol: &str) -> BTreeMap<String, OptionUse> {
     let sections = Page::read("docs/configuration.md").sections();
     let of = |heading: &str| {
         let section = sections.iter().find(|section| section.heading == heading);
-        listed(section.unwrap_or_else(|| panic!("no section {heading}")))
+        listed(section.expect(heading))
     };
     let mut options = of("For every protocol");
     if protocol == "cos" {

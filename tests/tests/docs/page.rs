@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The text of a page, with its name.
+/// The text of a page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) text: String,
@@ -49,7 +49,7 @@ fn cells(line: &str) -> Vec<String> {
 impl Page {
     /// Reads a page by its path in the repository.
     pub(crate) fn read(path: &str) -> Self {
-        let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let text = fs::read_to_string(root().join(path)).expect(path);
         Self { text }
     }
 
