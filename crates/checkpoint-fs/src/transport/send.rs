@@ -23,6 +23,8 @@ use crate::guard::Guard;
 const SLOWEST: u64 = 256 << 10;
 /// The length that is assumed of a body that does not say its own.
 const UNKNOWN_LENGTH: u64 = 64 << 20;
+/// The longest answer that is read where no object was asked for; what services send is a tenth of it at most.
+const MAX_ANSWER: usize = 64 << 20;
 /// How much longer a document may take, since the service works before it answers.
 const DOCUMENT_PATIENCE: u32 = 4;
 /// Bodies above this are signed off the async threads.
@@ -148,10 +150,19 @@ impl Transport {
         let is_delimited = length.is_some() || says_its_end(&response);
         let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH));
         let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
-        let body = match tokio::time::timeout(limit, read_body(response, length)).await {
+        let is_object = request.answer == AnswerForm::Object && status.is_success();
+        let most = if is_object { usize::MAX } else { MAX_ANSWER };
+        let body = match tokio::time::timeout(limit, read_body(response, length, most)).await {
             Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
             Ok(Err(error)) => return Err(cut_short(error)),
-            Ok(Ok(body)) => body,
+            Ok(Ok(None)) => {
+                let message = format!("the answer is longer than any that the service has: most={most}");
+                return Err(Trouble {
+                    again: Again::Never,
+                    ..Trouble::passing(Error::new(ErrorKind::Corrupt, message), true)
+                });
+            }
+            Ok(Ok(Some(body))) => body,
         };
         if let Some(length) = length
             && request.method != Method::HEAD
@@ -168,7 +179,7 @@ impl Transport {
             let said = self.parts.dialect.service_error(&headers, &body);
             return Err(self.refused(status, &headers, &said, credentials));
         }
-        if request.answer == AnswerForm::Object && !is_delimited {
+        if is_object && !is_delimited {
             let error = Error::new(ErrorKind::Corrupt, "the answer does not say where it ends, so it may be cut short")
                 .with_hint("a proxy or server on the way answers without Content-Length: reach the store directly");
             return Err(Trouble::passing(error, true));
@@ -300,19 +311,26 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     Some(date(text)?.duration_since(now).unwrap_or_default())
 }
 
-/// Reads all of a body; the common single piece is not copied.
-async fn read_body(mut response: reqwest::Response, length: Option<u64>) -> reqwest::Result<Bytes> {
-    let Some(first) = response.chunk().await? else { return Ok(Bytes::new()) };
+/// Reads all of a body, or gives `None` where it is longer than `most`; the common single piece is not copied.
+async fn read_body(
+    mut response: reqwest::Response,
+    length: Option<u64>,
+    most: usize,
+) -> reqwest::Result<Option<Bytes>> {
+    let Some(first) = response.chunk().await? else { return Ok(Some(Bytes::new())) };
     if length == Some(first.len() as u64) {
-        return Ok(first);
+        return Ok(Some(first));
     }
     let expected = length.unwrap_or(0).min(UNKNOWN_LENGTH) as usize;
     let mut body = BytesMut::with_capacity(expected.max(first.len()));
     body.extend_from_slice(&first);
     while let Some(piece) = response.chunk().await? {
         body.extend_from_slice(&piece);
+        if body.len() > most {
+            return Ok(None);
+        }
     }
-    Ok(body.freeze())
+    Ok(Some(body.freeze()))
 }
 
 fn not_sent(error: reqwest::Error) -> Trouble {

@@ -111,6 +111,14 @@ async fn an_object_that_may_be_cut_short_is_none() {
 }
 
 #[tokio::test]
+async fn an_answer_that_has_no_end_is_not_read_to_it() {
+    let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 1_u64 << 40, " ".repeat(65 << 20));
+    let fake = Fake::script(vec![Reply::Raw(long)]).await;
+    let error = soon(fake.storage().list_files(&ObjectPath::root(), true)).await.expect_err("too long");
+    assert_eq!((error.kind(), fake.count()), (ErrorKind::Corrupt, 1));
+}
+
+#[tokio::test]
 async fn an_object_that_changes_under_a_range_is_an_error() {
     let replies = vec![Reply::error(416, "InvalidRange"), Reply::ok("longer now")];
     let range = ReadOptions::new().range(Some(4..8));
