@@ -31,6 +31,7 @@ fn values() -> Vec<Value> {
         "S",
         "a2V5",
         "default",
+        "AES256",
         "ap-guangzhou",
         "cn-hangzhou",
         "http://127.0.0.1:9",
