@@ -12,7 +12,7 @@ use checkpoint_fs::Environment;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::daemon::{Daemon, Kennel, answers_http, free_port, program, wait_until};
+use super::daemon::{Daemon, Kennel, answers_http, free_port, program, tools, wait_until};
 
 const PROGRAM: &str = "azurite-blob";
 /// The account that the server knows, and its key, which Microsoft publishes.
@@ -142,11 +142,6 @@ fn signature(text: &str) -> Result<String> {
 
 /// On the `PATH`, or where scripts/install-tools puts it.
 fn installed() -> Option<PathBuf> {
-    let beside = || {
-        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let cache = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-        let tools = variable("CKPT_TOOLS").or_else(|| Some(cache()?.join("checkpoint-tools")))?;
-        Some(tools.join("azurite/node_modules/.bin").join(PROGRAM)).filter(|path| path.is_file())
-    };
+    let beside = || Some(tools()?.join("azurite/node_modules/.bin").join(PROGRAM)).filter(|path| path.is_file());
     program(PROGRAM).or_else(beside)
 }

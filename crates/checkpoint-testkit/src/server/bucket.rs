@@ -1,8 +1,8 @@
-//! Making buckets, which the product never does: a signed request of the testkit's own.
+//! Requests that the product never makes, like those that make buckets: signed by the testkit itself.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use aws_sigv4::http_request::{PayloadChecksumKind, SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
 
@@ -13,27 +13,51 @@ const TRIES: usize = 20;
 
 /// Makes a bucket. Blocks; safe to call inside and outside of a runtime.
 pub(super) fn create(access: &Access, name: &str) -> Result<()> {
-    let work = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let client = reqwest::Client::builder().no_proxy().build()?;
-            let mut failure = anyhow!("the bucket was never asked for");
-            for _ in 0..TRIES {
-                match put(&client, access, name).await {
-                    Ok(()) => return Ok(()),
-                    Err(error) => failure = error,
-                }
-                tokio::time::sleep(Duration::from_millis(500)).await;
+    let target = format!("/{name}");
+    blocking(async {
+        let mut failure = anyhow!("the bucket was never asked for");
+        for _ in 0..TRIES {
+            match answer(access, "PUT", &target, &[], &[]).await {
+                Ok((200..300, _)) => return Ok(()),
+                Ok((_, said)) if said.contains("BucketAlreadyOwnedByYou") => return Ok(()),
+                Ok((status, said)) => failure = anyhow!("the bucket was not made: status={status} answer={said}"),
+                Err(error) => failure = error,
             }
-            Err(failure)
-        })
-    };
-    // A thread of its own, since the caller may be inside of a runtime.
-    std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| anyhow!("making the bucket panicked"))?
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Err(failure)
+    })
 }
 
-async fn put(client: &reqwest::Client, access: &Access, name: &str) -> Result<()> {
-    let mut request = http::Request::put(format!("{}/{name}", access.endpoint)).body(Vec::new())?;
+/// Sends a request and gives its answer; see [`Access::send`].
+pub(super) fn send(
+    access: &Access,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Result<(u16, String)> {
+    blocking(answer(access, method, target, headers, body))
+}
+
+/// Runs it on a thread of its own, since the caller may be inside of a runtime.
+fn blocking<T: Send>(work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    let run = || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work);
+    std::thread::scope(|scope| scope.spawn(run).join()).map_err(|_| anyhow!("the request panicked"))?
+}
+
+async fn answer(
+    access: &Access,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Result<(u16, String)> {
+    let mut request = http::Request::builder().method(method).uri(format!("{}{target}", access.endpoint));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(body.to_vec())?;
     let identity = aws_credential_types::Credentials::new(
         access.access_key.as_str(),
         access.secret_key.as_str(),
@@ -55,14 +79,10 @@ async fn put(client: &reqwest::Client, access: &Access, name: &str) -> Result<()
         .build()?
         .into();
     let uri = request.uri().to_string();
-    let signable = SignableRequest::new("PUT", uri, std::iter::empty(), SignableBody::Bytes(&[]))?;
+    let signable = SignableRequest::new(method, uri, headers.iter().copied(), SignableBody::Bytes(body))?;
     let (instructions, _) = sign(signable, &params)?.into_parts();
     instructions.apply_to_request_http1x(&mut request);
+    let client = reqwest::Client::builder().no_proxy().build()?;
     let answer = client.execute(reqwest::Request::try_from(request)?).await.context("the server did not answer")?;
-    let status = answer.status();
-    let said = answer.text().await.unwrap_or_default();
-    if status.is_success() || said.contains("BucketAlreadyOwnedByYou") {
-        return Ok(());
-    }
-    bail!("the bucket was not made: status={status} answer={said}")
+    Ok((answer.status().as_u16(), answer.text().await.context("the answer was cut short")?))
 }

@@ -32,6 +32,13 @@ pub(super) fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
+/// Where `scripts/install-tools` puts what no package of the system holds.
+pub(super) fn tools() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    variable("CKPT_TOOLS").or_else(|| Some(cache()?.join("checkpoint-tools")))
+}
+
 /// A port of the loopback interface that is free now.
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;

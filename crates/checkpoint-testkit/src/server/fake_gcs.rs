@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use checkpoint_fs::Environment;
 use rand::RngExt;
 
-use super::daemon::{Daemon, Kennel, answers_http, free_port, program, wait_until};
+use super::daemon::{Daemon, Kennel, answers_http, free_port, program, tools, wait_until};
 
 /// The variable of the program's path.
 const PROGRAM_VARIABLE: &str = "FAKE_GCS_SERVER";
@@ -123,11 +123,4 @@ fn find() -> Result<PathBuf> {
         }
     }
     bail!("no fake-gcs-server for tests; run scripts/install-tools, or {INSTALL}, or name it in {PROGRAM_VARIABLE}")
-}
-
-/// Where `scripts/install-tools` puts Python's packages.
-fn tools() -> Option<PathBuf> {
-    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = || var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")));
-    var("CKPT_TOOLS").or_else(|| Some(cache()?.join("checkpoint-tools")))
 }

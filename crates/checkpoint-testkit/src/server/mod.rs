@@ -1,4 +1,5 @@
-//! Real servers for tests, started on demand on the loopback interface: [`Azurite`], and one for S3.
+//! Real servers for tests, started on demand on the loopback interface: [`Azurite`], [`FakeGcsServer`],
+//! [`SwiftServer`], and one for S3.
 //!
 //! Which S3 server, in this order: the server at `MINIO_ENDPOINT` (with the keys of `AWS_ACCESS_KEY_ID` and
 //! `AWS_SECRET_ACCESS_KEY`), a `minio` program on the `PATH`, or a single-node Ceph RADOS Gateway, which the
@@ -11,6 +12,7 @@ mod daemon;
 mod fake_gcs;
 mod minio;
 mod rgw;
+mod swift;
 
 use std::env;
 use std::sync::OnceLock;
@@ -21,6 +23,7 @@ use checkpoint_fs::Environment;
 pub use self::azurite::Azurite;
 pub use self::fake_gcs::FakeGcsServer;
 pub use self::rgw::{ObjectStore, RgwServer};
+pub use self::swift::SwiftServer;
 
 /// The region that requests are signed for; none of these servers minds.
 const REGION: &str = "us-east-1";
@@ -59,6 +62,15 @@ impl Access {
     /// What the server answered, or that it did not.
     pub fn create_bucket(&self, name: &str) -> Result<()> {
         bucket::create(self, name)
+    }
+
+    /// Sends a request of the test's own to a path and query, signed as S3 wants it, with `headers` in the
+    /// signature; gives the status and the body of the answer. Blocks; safe to call inside of a runtime.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<(u16, String)> {
+        bucket::send(self, method, target, headers, body)
     }
 
     /// Makes a bucket with a name that no other test has.
