@@ -10,7 +10,7 @@ default:
     @just --list --unsorted
 
 # Formatting, lints, documentation and dependency policy; what CI asks for.
-check: fmt-check clippy doc deny
+check: fmt-check clippy features doc deny
 
 fmt:
     cargo fmt --all
@@ -22,6 +22,13 @@ fmt-check:
 clippy:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p checkpoint-fs --no-default-features --all-targets -- -D warnings
+
+# Each backend of checkpoint-fs alone, with warnings denied; and what a build without any says of each.
+features:
+    for feature in s3 cos oss gs tclake az object_store; do \
+        cargo clippy -p checkpoint-fs --lib --no-default-features --features "$feature" -- -D warnings; \
+    done
+    cargo test -p checkpoint-fs --lib --no-default-features absent::
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -60,13 +60,18 @@ mod tests {
     #[tokio::test]
     async fn what_this_build_lacks_is_refused() {
         let registry = Registry::with_environment(Environment::default());
-        for (feature, url, built_in) in [
-            ("s3", "s3://bucket/x", cfg!(feature = "s3")),
-            ("cos", "cos://bucket-1/x", cfg!(feature = "cos")),
-            ("tclake", "tclake://volume/c/s/v", cfg!(feature = "tclake")),
+        for (feature, built_in, urls) in [
+            ("s3", cfg!(feature = "s3"), &["s3://bucket/x", "s3a://bucket/x"][..]),
+            ("cos", cfg!(feature = "cos"), &["cos://bucket-1/x", "cosn://bucket-1/x"]),
+            ("oss", cfg!(feature = "oss"), &["oss://bucket/x"]),
+            ("gs", cfg!(feature = "gs"), &["gs://bucket/x", "gcs://bucket/x"]),
+            ("tclake", cfg!(feature = "tclake"), &["tclake://volume/c/s/v"]),
+            ("az", cfg!(feature = "az"), &["az://container/x", "abfs://container/x", "abfss://container/x"]),
         ] {
-            if !built_in {
+            for url in urls.iter().filter(|_| !built_in) {
                 check(&registry.open_dir(url, &StorageOptions::new()).await.expect_err("not built in"), feature);
+                let error = registry.resolve(url, &StorageOptions::new()).await.expect_err("not built in");
+                check(&error, feature);
             }
         }
     }
