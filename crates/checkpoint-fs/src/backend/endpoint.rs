@@ -84,7 +84,7 @@ impl Endpoint {
     }
 
     /// The host in lower case, without the port that is the scheme's own.
-    #[cfg(any(feature = "s3", feature = "cos", feature = "gs"))]
+    #[cfg(any(feature = "_bucket", feature = "gs"))]
     pub(crate) fn plain_host(&self) -> String {
         let host = self.host.to_ascii_lowercase();
         let port = if self.scheme == "https" { ":443" } else { ":80" };

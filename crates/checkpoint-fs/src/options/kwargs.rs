@@ -151,7 +151,7 @@ impl<'a> KwArgs<'a> {
     }
 
     /// Whether an object is given, whose keys the caller reads by itself; `inside` are those that it knows.
-    #[cfg(feature = "_bucket")]
+    #[cfg(any(feature = "s3", feature = "cos"))]
     pub(crate) fn object<'n>(&mut self, key: &'static str, inside: impl Iterator<Item = (&'n str, OptionUse)>) -> bool {
         for (name, usage) in inside {
             self.record.note(&format!("{}{key}.{name}", self.prefix), usage);
