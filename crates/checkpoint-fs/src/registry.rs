@@ -14,6 +14,9 @@ use crate::path::ObjectPath;
 use crate::resolution::Resolution;
 use crate::storage::StorageRef;
 
+/// The name of an object of which nothing is asked but how its directory is listed.
+const ANY_NAME: &str = "object";
+
 /// What a scheme needs to open a location: the user's options and the environment.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -180,7 +183,8 @@ impl Registry {
         })
     }
 
-    /// Says how an object at a URL would be reached, without any network call.
+    /// Says how an object at a URL would be reached, without any network call. A URL that ends in a slash names
+    /// a directory: the listing is then that of what is in it.
     ///
     /// # Errors
     /// `InvalidConfig` for the URL or options, `Unsupported` for an unknown scheme.
@@ -189,7 +193,12 @@ impl Registry {
         let scheme = self.scheme(location.scheme())?;
         self.check_options(options)?;
         let (context, _) = self.context(scheme.as_ref(), location.scheme(), options)?;
-        scheme.resolve(&location, &context).await
+        let mut resolution = scheme.resolve(&location, &context).await?;
+        if url.ends_with('/') && !location.path().is_root() && resolution.list_url.is_some() {
+            let inside = location.join(ANY_NAME)?;
+            resolution.list_url = scheme.resolve(&inside, &context).await?.list_url;
+        }
+        Ok(resolution)
     }
 
     /// Checks that every protocol that has options is known and that its options are valid.

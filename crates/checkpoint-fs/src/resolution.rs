@@ -54,7 +54,8 @@ pub struct Resolution {
     pub anonymous: bool,
     /// The URL of a request for the object.
     pub object_url: Option<String>,
-    /// The URL of a request for the first page of a listing of the object's directory.
+    /// The URL of a request for the first page of a listing: of the object's directory, or of the directory
+    /// that a URL with a slash at its end names.
     pub list_url: Option<String>,
     /// Where each setting came from, in words, by the setting's name.
     pub sources: BTreeMap<String, String>,

@@ -86,3 +86,60 @@ async fn requests_go_where_resolve_says() {
         assert_eq!(proxy.take(), [resolution.list_url.expect("given")], "{url}");
     }
 }
+
+#[tokio::test]
+async fn a_url_that_ends_in_a_slash_names_the_directory_that_is_listed() {
+    let proxy = Proxy::start().await;
+    let registry = Registry::with_environment(Environment::default());
+    for (url, key, prefix) in [
+        ("s3://my-bucket/a/dir/", "a/dir", "a%2Fdir%2F"),
+        ("s3://my-bucket/a/dir", "a/dir", "a%2F"),
+        ("s3://my-bucket/", "", ""),
+    ] {
+        let options = options(&proxy, json!({"endpoint_url": "http://minio.local"}));
+        let resolution = registry.resolve(url, &options).await.expect("valid");
+        assert_eq!(resolution.key, key, "{url}");
+        let listed = resolution.list_url.expect("given");
+        assert!(listed.contains(&format!("&prefix={prefix}&")), "{url}: {listed}");
+        if url.ends_with('/') {
+            let storage = registry.open_dir(url, &options).await.expect("opens");
+            let entries = storage.list(&ObjectPath::root(), ListOptions::new()).try_collect::<Vec<_>>().await;
+            assert!(entries.expect("answered").is_empty());
+            assert_eq!(proxy.take(), [listed], "{url}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_slash_means_the_same_to_every_store() {
+    let registry = Registry::with_environment(Environment::default());
+    let options = StorageOptions::from_value(json!({
+        "cos": {"anon": true, "region": "ap-guangzhou"},
+        "oss": {"anon": true, "region": "cn-hangzhou"},
+        "gs": {"token": "anon"},
+        "az": {"anon": true, "account_name": "acct"},
+    }))
+    .expect("the right shape");
+    for directory in ["cos://bkt-1250000000/a/dir", "oss://bkt/a/dir", "gs://bkt/a/dir", "az://bkt/a/dir"] {
+        let of = async |url: String| registry.resolve(&url, &options).await.expect("valid").list_url.expect("given");
+        let inside = of(format!("{directory}/object")).await;
+        assert_eq!(of(format!("{directory}/")).await, inside);
+        assert_ne!(of(directory.to_owned()).await, inside);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_profile_is_blamed_on_who_named_it() {
+    let named = json!({"s3": {"profile": "nowhere"}});
+    for (variables, options, source) in [
+        (&[("FSSPEC_S3_PROFILE", "nowhere")][..], json!({}), "environment: FSSPEC_S3_PROFILE"),
+        (&[("AWS_PROFILE", "nowhere")], json!({}), "environment: AWS_PROFILE"),
+        (&[("AWS_PROFILE", "elsewhere")], named, "options: profile"),
+    ] {
+        let registry = Registry::with_environment(variables.iter().copied().collect());
+        let options = StorageOptions::from_value(options).expect("the right shape");
+        let error = registry.resolve("s3://my-bucket/x", &options).await.expect_err("there is none");
+        let text = error.to_string();
+        assert!(text.contains("nowhere") && text.contains(&format!("source={source:?}")), "{text}");
+    }
+}

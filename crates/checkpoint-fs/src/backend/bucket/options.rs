@@ -26,7 +26,7 @@ pub(crate) struct S3Options {
     pub(crate) token: Option<String>,
     /// Where `key` comes from.
     pub(crate) key_source: Option<String>,
-    pub(crate) profile: Option<String>,
+    pub(crate) profile: Given<String>,
     pub(crate) anonymous: Given<bool>,
     pub(crate) endpoint: Given<String>,
     pub(crate) region: Given<String>,
@@ -100,7 +100,7 @@ impl S3Options {
         if let Some(own) = own {
             reader.read.region = reader.given(kw.text(own.region), own.region);
         }
-        reader.read.profile = kw.text("profile");
+        reader.read.profile = reader.given(kw.text("profile"), "profile");
         reader.read.anonymous = reader.given(kw.flag("anon"), "anon");
         reader.read.endpoint = reader.given(kw.text("endpoint_url"), "endpoint_url");
         reader.read.tls = reader.given(kw.flag("use_ssl"), "use_ssl");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::settings::Settings;
 use crate::backend::bucket::{CHECKSUM_MODES, RETRY_MODES, S3Options};
+use crate::credentials::aws::CA_BUNDLE_OF_ALL;
 use crate::error::{Error, Result};
 use crate::options::Environment;
 use crate::transport::{ClientSettings, RetryPolicy, TlsRoots};
@@ -36,6 +37,7 @@ fn roots(options: &S3Options, settings: &Settings<'_>, encrypted: bool) -> TlsRo
         Some(verify) => TlsRoots::of_verify(&verify.value),
         None => settings
             .find("AWS_CA_BUNDLE", "ca_bundle")
+            .or_else(|| settings.variable(CA_BUNDLE_OF_ALL))
             .filter(|path| !path.value.is_empty())
             .map_or(TlsRoots::System, |path| TlsRoots::Bundle(path.value.into())),
     }
@@ -64,5 +66,7 @@ pub(super) fn check_checksums(settings: &Settings<'_>) -> Result<()> {
         ("AWS_REQUEST_CHECKSUM_CALCULATION", "request_checksum_calculation"),
         ("AWS_RESPONSE_CHECKSUM_VALIDATION", "response_checksum_validation"),
     ];
-    pairs.iter().try_for_each(|(variable, key)| Settings::check_word(&settings.find(variable, key), &CHECKSUM_MODES))
+    pairs.iter().try_for_each(|(variable, key)| {
+        Settings::check_word_of_any_case(&settings.find(variable, key), &CHECKSUM_MODES)
+    })
 }

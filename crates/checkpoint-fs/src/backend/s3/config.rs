@@ -68,7 +68,7 @@ impl S3Config {
     /// that are not.
     pub fn resolve(bucket: &str, context: &OpenContext) -> Result<Self> {
         let options = S3Options::read(&PROTOCOLS, None, &context.options)?;
-        let settings = Settings::read(&context.environment, options.profile.as_deref())?;
+        let settings = Settings::read(&context.environment, options.profile.as_ref())?;
         check_bucket(bucket)?;
         if bucket.ends_with(DIRECTORY_BUCKET) {
             return Err(Error::unsupported(format!("directory buckets are not supported: bucket={bucket}"))
@@ -277,7 +277,7 @@ fn variant(options: &S3Options, settings: &Settings<'_>) -> Result<Variant> {
     let fips = options.fips.clone().or_else(|| switch(settings.find("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")));
     let accelerate = options.accelerate.clone().or_else(|| switch(settings.of_s3("use_accelerate_endpoint")));
     let mode = options.defaults_mode.clone().or_else(|| settings.find("AWS_DEFAULTS_MODE", "defaults_mode"));
-    Settings::check_word(&mode, &DEFAULTS_MODES)?;
+    Settings::check_word_of_any_case(&mode, &DEFAULTS_MODES)?;
     let regional = options
         .us_east_1_regional
         .clone()
@@ -289,7 +289,7 @@ fn variant(options: &S3Options, settings: &Settings<'_>) -> Result<Variant> {
         fips: on(fips),
         dual_stack: on(dual_stack),
         accelerate: on(accelerate),
-        regional: regional.map_or(modern, |word| word.value.eq_ignore_ascii_case("regional")),
+        regional: regional.map_or(modern, |word| word.value == "regional"),
     })
 }
 

@@ -19,7 +19,7 @@ impl<'e> Settings<'e> {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a file that cannot be parsed and a profile that
     /// is not there.
-    pub(super) fn read(environment: &'e Environment, profile: Option<&str>) -> Result<Self> {
+    pub(super) fn read(environment: &'e Environment, profile: Option<&Setting<String>>) -> Result<Self> {
         let profile = AwsFiles::load(environment)?.profile(profile, environment)?;
         if profile.get("s3").is_some_and(|text| !text.is_empty()) {
             return Err(Error::invalid_config(format!(
@@ -70,18 +70,27 @@ impl<'e> Settings<'e> {
         }))
     }
 
-    /// A setting that must be one of some words, in any case.
+    /// A setting that must be one of some words, written as they stand here.
     ///
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that names where it comes from, and the words.
     pub(super) fn check_word(given: &Given<String>, words: &[&str]) -> Result<()> {
         match given {
-            Some(given) if !words.contains(&given.value.to_lowercase().as_str()) => {
+            Some(given) if !words.contains(&given.value.as_str()) => {
                 Err(Error::invalid_config(format!("the setting is not a known word: source={}", given.source))
                     .with_hint(format!("write one of: {}", words.join(", "))))
             }
             _ => Ok(()),
         }
+    }
+
+    /// As [`check_word`](Self::check_word), for words in any case.
+    ///
+    /// # Errors
+    /// As [`check_word`](Self::check_word).
+    pub(super) fn check_word_of_any_case(given: &Given<String>, words: &[&str]) -> Result<()> {
+        let lower = given.clone().map(|given| Setting { value: given.value.to_lowercase(), ..given });
+        Self::check_word(&lower, words)
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::files::CA_BUNDLE_OF_ALL;
 use super::service::Services;
 use super::setup::{AwsContext, Setup};
 use super::source::Source;
@@ -38,7 +39,9 @@ impl AwsChain {
     pub(crate) fn new(context: AwsContext) -> Result<Self> {
         let setup = Setup::read(&context)?;
         Source::find(&setup)?;
-        let ca_bundle = setup.setting("AWS_CA_BUNDLE", "ca_bundle").filter(|path| !path.is_empty()).map(str::to_owned);
+        let ca_bundle = setup.setting("AWS_CA_BUNDLE", "ca_bundle");
+        let ca_bundle = ca_bundle.or_else(|| setup.context.environment.raw(CA_BUNDLE_OF_ALL));
+        let ca_bundle = ca_bundle.filter(|path| !path.is_empty()).map(str::to_owned);
         drop(setup);
         Ok(Self { services: Arc::new(Services::new(context, ca_bundle)) })
     }

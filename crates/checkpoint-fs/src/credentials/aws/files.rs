@@ -9,11 +9,15 @@ use super::profile::{AwsProfile, ProfileChoice};
 use super::{path, words};
 use crate::error::{Error, Result};
 use crate::options::Environment;
+use crate::resolution::Setting;
 
 /// The variable of the config file's path.
 pub(crate) const CONFIG_FILE: &str = "AWS_CONFIG_FILE";
 /// The variable of the credentials file's path.
 pub(crate) const CREDENTIALS_FILE: &str = "AWS_SHARED_CREDENTIALS_FILE";
+
+/// The variable of a bundle of certificates for all tools, read after those of AWS.
+pub(crate) const CA_BUNDLE_OF_ALL: &str = "REQUESTS_CA_BUNDLE";
 
 /// The profile that is used when none is chosen.
 pub(super) const DEFAULT_PROFILE: &str = "default";
@@ -88,7 +92,7 @@ impl AwsFiles {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for one that was asked for and is in neither
     /// file. Only where nothing was asked for may `default` be missing.
-    pub(crate) fn profile(&self, explicit: Option<&str>, environment: &Environment) -> Result<AwsProfile> {
+    pub(crate) fn profile(&self, explicit: Option<&Setting<String>>, environment: &Environment) -> Result<AwsProfile> {
         let choice = ProfileChoice::find(explicit, environment);
         let settings = match self.profiles.get(&choice.name) {
             Some(section) => section.clone(),
@@ -104,7 +108,7 @@ impl AwsFiles {
         Error::invalid_config(format!(
             "the AWS profile does not exist: profile={:?} source={:?}",
             choice.name,
-            choice.source.unwrap_or_default()
+            choice.source.as_deref().unwrap_or_default()
         ))
         .with_hint(format!(
             "profiles are read from {} and {}; there are: {known}",

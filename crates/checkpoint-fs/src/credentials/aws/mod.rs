@@ -32,7 +32,7 @@ mod web_identity;
 mod words;
 
 pub(crate) use self::chain::AwsChain;
-pub(crate) use self::files::AwsFiles;
+pub(crate) use self::files::{AwsFiles, CA_BUNDLE_OF_ALL};
 pub(crate) use self::partition::domain;
 pub(crate) use self::profile::AwsProfile;
 pub(crate) use self::setup::AwsContext;

@@ -1,5 +1,6 @@
 //! One profile: settings that were chosen by its name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +8,7 @@ use super::files::DEFAULT_PROFILE;
 use super::ini::{self, Section, Value};
 use crate::error::{Error, Result};
 use crate::options::Environment;
+use crate::resolution::Setting;
 
 /// Variables that name the profile, in the order they are looked at.
 pub(crate) const PROFILE_VARIABLES: [(&str, &str); 2] =
@@ -16,19 +18,19 @@ pub(crate) const PROFILE_VARIABLES: [(&str, &str); 2] =
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProfileChoice {
     pub(super) name: String,
-    pub(super) source: Option<&'static str>,
+    pub(super) source: Option<Cow<'static, str>>,
     pub(super) explicit: bool,
 }
 
 impl ProfileChoice {
-    pub(super) fn find(explicit: Option<&str>, environment: &Environment) -> Self {
-        if let Some(name) = explicit {
-            return Self { name: name.to_owned(), source: Some("options: profile"), explicit: true };
+    pub(super) fn find(explicit: Option<&Setting<String>>, environment: &Environment) -> Self {
+        if let Some(Setting { value, source }) = explicit {
+            return Self { name: value.clone(), source: Some(source.clone()), explicit: true };
         }
         // Here an empty variable is set: the AWS tools take it for the name of a profile.
         let named = PROFILE_VARIABLES.iter().find_map(|(variable, s)| Some((environment.raw(variable)?, *s)));
         match named {
-            Some((name, source)) => Self { name: name.to_owned(), source: Some(source), explicit: false },
+            Some((name, source)) => Self { name: name.to_owned(), source: Some(source.into()), explicit: false },
             None => Self { name: DEFAULT_PROFILE.to_owned(), source: None, explicit: false },
         }
     }
@@ -58,8 +60,8 @@ impl AwsProfile {
 
     /// Where its name came from; `None` for the default one that nobody asked for.
     #[cfg(test)]
-    pub(crate) fn source(&self) -> Option<&'static str> {
-        self.choice.source
+    pub(crate) fn source(&self) -> Option<&str> {
+        self.choice.source.as_deref()
     }
 
     /// Whether an option named it, so that keys in the environment do not count.

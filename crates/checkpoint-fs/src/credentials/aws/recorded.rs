@@ -14,6 +14,7 @@ use super::chain::Described;
 use super::scripted::{Route, Seen, Server, context, home, is_signed_with};
 use crate::credentials::{CredentialCache, Credentials};
 use crate::error::Result;
+use crate::resolution::Setting;
 
 /// Where ours differs on purpose.
 const DIFFERENCES: [(&str, &str); 3] = [
@@ -64,7 +65,8 @@ async fn run(case: &Json, shared: &Json) -> Outcome {
     variables.extend(given.iter().map(|(name, value)| (name.clone(), fill(value))));
     let mut context = context(variables.into_iter().collect());
     let text = |name: &str| case.get(name).and_then(Json::as_str).map(str::to_owned);
-    (context.profile, context.region) = (text("profile"), text("region"));
+    context.profile = text("profile").map(|name| Setting::new(name, "options: profile"));
+    context.region = text("region");
     let clock = Arc::clone(&context.clock);
     let chain = match AwsChain::new(context) {
         Ok(chain) => chain,

@@ -7,6 +7,7 @@ use super::files::AwsFiles;
 use super::profile::AwsProfile;
 use crate::error::{Error, Result};
 use crate::options::Environment;
+use crate::resolution::Setting;
 use crate::transport::{RetryPolicy, WallClock};
 
 /// What a chain of sources is built from.
@@ -15,7 +16,7 @@ pub(crate) struct AwsContext {
     /// All variables, and where the home directory is.
     pub(crate) environment: Environment,
     /// The profile that an option names. Keys in the environment then do not count.
-    pub(crate) profile: Option<String>,
+    pub(crate) profile: Option<Setting<String>>,
     /// The region of the client that the credentials are for; `None` where none is set.
     pub(crate) region: Option<String>,
     /// How requests for credentials are repeated.
@@ -36,7 +37,7 @@ impl<'c> Setup<'c> {
     /// Reads the files and chooses the profile.
     pub(super) fn read(context: &'c AwsContext) -> Result<Self> {
         let files = AwsFiles::load(&context.environment)?;
-        let profile = files.profile(context.profile.as_deref(), &context.environment)?;
+        let profile = files.profile(context.profile.as_ref(), &context.environment)?;
         Ok(Self { context, files, profile })
     }
 

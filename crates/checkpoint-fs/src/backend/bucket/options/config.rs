@@ -37,8 +37,8 @@ impl Reader<'_> {
             self.proxies(config);
             signature(config);
             // What is set must be right all the same, as for botocore.
-            word(config, "request_checksum_calculation", &CHECKSUM_MODES);
-            word(config, "response_checksum_validation", &CHECKSUM_MODES);
+            word_of_any_case(config, "request_checksum_calculation", &CHECKSUM_MODES);
+            word_of_any_case(config, "response_checksum_validation", &CHECKSUM_MODES);
             config.ignored(
                 &["request_checksum_calculation", "response_checksum_validation"],
                 "no checksum that a compatible store could refuse is ever sent",
@@ -118,8 +118,14 @@ fn with_scheme(url: String) -> String {
     if url.contains("://") { url } else { format!("http://{}", url.trim_start_matches('/')) }
 }
 
-fn word(kw: &mut KwArgs<'_>, key: &'static str, words: &[&str]) {
+fn word_of_any_case(kw: &mut KwArgs<'_>, key: &'static str, words: &[&str]) {
     if kw.text(key).is_some_and(|text| !words.contains(&text.to_lowercase().as_str())) {
+        kw.problem(format!("{key} must be one of: {}", words.join(", ")));
+    }
+}
+
+fn word(kw: &mut KwArgs<'_>, key: &'static str, words: &[&str]) {
+    if kw.text(key).is_some_and(|text| !words.contains(&text.as_str())) {
         kw.problem(format!("{key} must be one of: {}", words.join(", ")));
     }
 }

@@ -108,6 +108,9 @@ fn certificates() {
     let tls = |options, variables: &[_]| resolve(options, variables).expect("valid").client.tls;
     assert_eq!(tls(serde_json::json!({}), &[]), TlsRoots::System);
     assert_eq!(tls(serde_json::json!({}), &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Bundle("/ca.pem".into()));
+    let of_all = ("REQUESTS_CA_BUNDLE", "/all.pem");
+    assert_eq!(tls(serde_json::json!({}), &[of_all]), TlsRoots::Bundle("/all.pem".into()));
+    assert_eq!(tls(serde_json::json!({}), &[of_all, ("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::Bundle("/ca.pem".into()));
     let plain = serde_json::json!({"endpoint_url": "http://minio.local"});
     assert_eq!(tls(plain, &[("AWS_CA_BUNDLE", "/ca.pem")]), TlsRoots::System);
     let verify = |value| serde_json::json!({"client_kwargs": {"verify": value}});

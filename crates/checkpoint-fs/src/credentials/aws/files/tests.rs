@@ -19,8 +19,12 @@ fn with(home: &TempDir, variables: &[(&str, &str)]) -> Environment {
     [("HOME", path)].iter().chain(variables).copied().collect()
 }
 
+fn named(name: &str) -> Setting<String> {
+    Setting::new(name.to_owned(), "options: profile")
+}
+
 fn profile(files: &AwsFiles, name: &str) -> AwsProfile {
-    files.profile(Some(name), &Environment::default()).expect(name)
+    files.profile(Some(&named(name)), &Environment::default()).expect(name)
 }
 
 #[test]
@@ -57,9 +61,9 @@ fn the_credentials_file_is_merged_over_profiles_by_its_whole_headers() {
 #[test]
 fn which_profile() {
     let (home, _) = home("[profile a]\n[profile b]\n[profile c]\n", "");
-    let choose = |explicit, variables: &[(&str, &str)]| {
+    let choose = |explicit: Option<&str>, variables: &[(&str, &str)]| {
         let environment = with(&home, variables);
-        AwsFiles::load(&environment)?.profile(explicit, &environment)
+        AwsFiles::load(&environment)?.profile(explicit.map(named).as_ref(), &environment)
     };
     let both = [("AWS_DEFAULT_PROFILE", "b"), ("AWS_PROFILE", "c")];
     for (explicit, variables, name, source) in [
