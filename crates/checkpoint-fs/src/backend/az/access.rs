@@ -90,10 +90,10 @@ impl Access {
         let principal = |id: Option<&str>, source| Self::principal(id, options, environment, client, source);
         let said = |option| Cow::Owned(options.source(option));
         if let Some(key) = &options.account_key {
-            return Self::key(account, key, said("account_key"));
+            return Self::key(account, key, options.source_of_secret("account_key").into());
         }
         if let Some(token) = &options.sas_token {
-            return Self::sas(token, said("sas_token"));
+            return Self::sas(token, options.source_of_secret("sas_token").into());
         }
         if let Some(access) = principal(options.client_id.as_deref(), said("client_id"))? {
             return Ok(access);

@@ -21,6 +21,8 @@ pub(crate) struct AzOptions {
     pub(crate) anonymous: Option<bool>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) read_timeout: Option<Duration>,
+    /// Whether `credential` gave the account's key or the signature.
+    credential: bool,
     /// Where they come from.
     given: StorageOptions,
 }
@@ -45,6 +47,7 @@ impl AzOptions {
             anonymous: kw.flag("anon"),
             connect_timeout: kw.seconds("connection_timeout"),
             read_timeout: kw.seconds("read_timeout"),
+            credential: false,
             given: options.clone(),
         };
         // The server's own limit; nothing is waited for longer.
@@ -63,6 +66,11 @@ impl AzOptions {
         self.given.source(&PROTOCOLS, option)
     }
 
+    /// Where the account's key or the signature comes from, in words: `option`, or `credential`.
+    pub(super) fn source_of_secret(&self, option: &str) -> String {
+        self.source(if self.credential { "credential" } else { option })
+    }
+
     /// adlfs takes objects here, which cannot be written as text; a text means what it means there.
     fn credential(&mut self, kw: &mut KwArgs<'_>) {
         let Some(text) = filled_text(kw, "credential") else { return };
@@ -73,6 +81,7 @@ impl AzOptions {
             kw.problem(format!("credential says something else than {twin}"));
         }
         *slot = Some(text);
+        self.credential = true;
     }
 }
 
@@ -143,6 +152,7 @@ mod tests {
     #[test]
     fn a_credential_that_is_text_is_a_key_or_a_signature() {
         let key = read(serde_json::json!({"credential": "a2V5"})).expect("valid");
+        assert_eq!(key.source_of_secret("account_key"), "options: credential");
         assert_eq!((key.account_key.as_deref(), key.sas_token), (Some("a2V5"), None));
         let sas = read(serde_json::json!({"credential": "?sv=1&sig=x"})).expect("valid");
         assert_eq!((sas.account_key, sas.sas_token.as_deref()), (None, Some("?sv=1&sig=x")));

@@ -24,7 +24,7 @@ const PAIRS: [Names; 2] = [
 ];
 
 /// `OSS_ACCESS_KEY_ID`, `OSS_ACCESS_KEY_SECRET` and `OSS_SESSION_TOKEN`, or else the same of all of
-/// Alibaba Cloud. A key ID decides: the token of the other pair never joins it.
+/// Alibaba Cloud. The first pair of which anything is set decides: nothing of the other pair joins it.
 #[derive(Debug, Clone)]
 pub(crate) struct OssEnvironment {
     environment: Environment,
@@ -35,16 +35,21 @@ impl OssEnvironment {
         Self { environment }
     }
 
-    /// The credentials, or `None` without a key ID. Does no I/O.
+    /// The credentials, or `None` where neither pair is set. Does no I/O.
     ///
     /// # Errors
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a key ID without its secret.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for one half of a pair without the other.
     pub(crate) fn credentials(&self) -> Result<Option<Credentials>> {
         for Names { key, secret, token } in PAIRS {
-            let Some(id) = self.environment.get(key) else { continue };
-            let Some(hidden) = self.environment.get(secret) else {
-                return Err(Error::invalid_config(format!("{key} is set without {secret}"))
-                    .with_hint("set both variables, or unset both"));
+            let half = |set: &str, missing: &str| {
+                Err(Error::invalid_config(format!("{set} is set without {missing}"))
+                    .with_hint("set both variables, or unset both"))
+            };
+            let (id, hidden) = match (self.environment.get(key), self.environment.get(secret)) {
+                (Some(id), Some(hidden)) => (id, hidden),
+                (None, None) => continue,
+                (Some(_), None) => return half(key, secret),
+                (None, Some(_)) => return half(secret, key),
             };
             let token = self.environment.get(token).map(str::to_owned);
             let found = Credentials::new(id, hidden).with_session_token(token);
@@ -71,7 +76,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn the_first_key_id_decides() {
+    fn the_first_pair_decides() {
         let read = |pairs: &[(&str, &str)]| OssEnvironment::new(pairs.iter().copied().collect()).credentials();
         let oss = [("OSS_ACCESS_KEY_ID", "AK1"), ("OSS_ACCESS_KEY_SECRET", "SK1")];
         let cloud = [
@@ -93,7 +98,8 @@ mod tests {
             assert_eq!(found.as_ref().map(Credentials::access_key_id), key);
             assert_eq!(token_found.as_deref(), token);
         }
-        for half in [&oss[..1], &cloud[..1]] {
+        let other = [&oss[1..], &cloud[..]].concat();
+        for half in [&oss[..1], &oss[1..], &cloud[..1], &cloud[1..2], &other[..]] {
             assert_eq!(read(half).expect_err("half a pair").kind(), ErrorKind::InvalidConfig);
         }
     }
