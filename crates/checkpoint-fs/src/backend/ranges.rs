@@ -1,13 +1,14 @@
-//! Reads of a part of an object: how it is asked for, and whether an answer is that part.
+//! Reads of an object or a part of it: how it is asked for, and whether an answer is that.
 
 use std::ops::Range;
 
+use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::backend::headers::content_range;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{ObjectMeta, ReadResult};
-use crate::transport::Answer;
+use crate::transport::{Answer, Call, Failure, Transport};
 
 /// A range as it is asked for. Longer objects than its end allows do not exist, and some servers read the end
 /// as a signed number.
@@ -15,8 +16,11 @@ pub(crate) fn askable(range: Range<u64>) -> Range<u64> {
     range.start..range.end.min(i64::MAX as u64)
 }
 
-/// The header's value for a range that is not empty.
-pub(crate) fn header(range: &Range<u64>) -> Result<HeaderValue> {
+/// The header's value for a range that is not empty, or for the whole object. The whole is asked for as a range,
+/// too: then the answer says twice how long the object is, and a length that lies is found out. Of an object
+/// without bytes there is no such range, which is status 416.
+pub(crate) fn header(range: Option<&Range<u64>>) -> Result<HeaderValue> {
+    let Some(range) = range else { return Ok(HeaderValue::from_static("bytes=0-")) };
     HeaderValue::from_str(&format!("bytes={}-{}", range.start, range.end - 1))
         .map_err(|e| Error::invalid_config("not a range").with_source(e))
 }
@@ -33,7 +37,7 @@ pub(crate) fn taken(
 ) -> Result<ReadResult> {
     let Answer { status, headers, body } = answer;
     let asked = match (asked, status) {
-        (Some(range), StatusCode::PARTIAL_CONTENT) => range,
+        (range, StatusCode::PARTIAL_CONTENT) => range.unwrap_or(0..u64::MAX),
         (range, StatusCode::OK) => {
             let meta = describe(&headers, body.len() as u64);
             // A server may ignore the range.
@@ -67,6 +71,29 @@ pub(crate) fn behind_the_end(read: ReadResult, start: u64) -> Result<ReadResult>
     Err(Error::new(ErrorKind::Conflict, message).with_retry(Retry::Maybe))
 }
 
+/// Reads again where what came was damaged, or another object than a moment ago, as often as requests are sent.
+pub(crate) async fn until_sound<'a>(
+    transport: &Transport,
+    call: &Call,
+    read: impl Fn() -> BoxFuture<'a, Result<ReadResult, Failure>> + Send,
+) -> Result<ReadResult, Failure> {
+    let policy = transport.retry();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match read().await {
+            Err(failure) if failure.error.retry() == Retry::Maybe && attempt < policy.attempts() => {
+                tracing::debug!(url = call.url, attempt, error = %failure.error, "the read is tried again");
+                tokio::time::sleep(policy.pause(attempt, None)).await;
+            }
+            Err(Failure { error, status, maybe_applied }) if error.retry() == Retry::Maybe => {
+                return Err(Failure { error: error.with_retry(Retry::Exhausted), status, maybe_applied });
+            }
+            settled => return settled,
+        }
+    }
+}
+
 fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the answer is {what}")).with_retry(Retry::Maybe)
 }
@@ -95,6 +122,7 @@ mod tests {
             (200, "", "0123456789", Some(2..4), "23"),
             (200, "", "0123456789", Some(8..40), "89"),
             (200, "", "0123456789", Some(20..40), ""),
+            (206, "bytes 0-9/10", "0123456789", None, "0123456789"),
             (206, "bytes 2-3/10", "23", Some(2..4), "23"),
             (206, "bytes 8-9/10", "89", Some(8..40), "89"),
         ] {
@@ -106,7 +134,9 @@ mod tests {
     #[test]
     fn any_other_part_is_damaged() {
         for (status, range, body, asked) in [
-            (206, "bytes 0-9/10", "0123456789", None),
+            (206, "bytes 0-8/10", "012345678", None),
+            (206, "bytes 0-9/10", "01234", None),
+            (206, "", "0123456789", None),
             (206, "", "23", Some(2..4)),
             (206, "bytes 1-2/10", "12", Some(2..4)),
             (206, "bytes 2-2/10", "2", Some(2..4)),

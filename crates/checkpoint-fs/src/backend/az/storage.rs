@@ -145,23 +145,25 @@ impl Inner {
 
     /// Reads an object, or a range of it.
     async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, range.clone()))).await
+    }
+
+    async fn get_once(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
         let mut request = self.wire.blob(Method::GET, key, &[], Bytes::new());
         request.answer = AnswerForm::Object;
-        if let Some(range) = &range {
-            let value = ranges::header(range).map_err(|e| Failure::unsent(call.named(e)))?;
-            request.headers.insert(RANGE, value);
-        }
+        let value = ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
+        request.headers.insert(RANGE, value);
         let answer = self.transport.send(call, &request).await?;
         if is_directory(&answer.headers) {
             return Err(Failure::unsent(a_directory(call)));
         }
         // Azurite answers so, and not with status 416, where the object is empty.
-        if let Some(Range { start, .. }) = range
-            && answer.status == StatusCode::PARTIAL_CONTENT
+        if answer.status == StatusCode::PARTIAL_CONTENT
             && answer.body.is_empty()
             && content_range(&answer.headers).is_none()
         {
             let read = self.get_nothing(call, key).await.map_err(Failure::unsent)?;
+            let start = range.map_or(0, |r| r.start);
             return ranges::behind_the_end(read, start).map_err(|e| Failure::unsent(call.named(e)));
         }
         ranges::taken(answer, range, object_meta).map_err(|e| Failure::unsent(call.named(e)))
@@ -197,17 +199,19 @@ impl Storage for AzStorage {
     async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult> {
         let call = self.inner.call("read", path, options.guard.as_ref());
         let key = self.inner.key_to_read(path, &call)?;
-        match options.range.map(ranges::askable) {
-            Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
-            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r.clone()))).await {
-                Ok(read) => Ok(read),
-                Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    let read = self.inner.get_nothing(&call, &key).await?;
-                    ranges::behind_the_end(read, r.start).map_err(|e| call.named(e))
-                }
-                Err(failure) => Err(failure.error),
-            },
-            None => Box::pin(self.inner.get(&call, &key, None)).await.map_err(|f| f.error),
+        let range = options.range.map(ranges::askable);
+        if range.as_ref().is_some_and(|r| r.start >= r.end) {
+            return self.inner.get_nothing(&call, &key).await;
+        }
+        let start = range.as_ref().map_or(0, |r| r.start);
+        match Box::pin(self.inner.get(&call, &key, range)).await {
+            Ok(read) => Ok(read),
+            // Behind the end, or all of an object without bytes.
+            Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
+                let read = self.inner.get_nothing(&call, &key).await?;
+                ranges::behind_the_end(read, start).map_err(|e| call.named(e))
+            }
+            Err(failure) => Err(failure.error),
         }
     }
 

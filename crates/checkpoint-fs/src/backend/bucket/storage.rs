@@ -191,13 +191,15 @@ impl Inner {
     /// Reads an object, or a range of it. A request of our own: OpenDAL takes a range that is cut at the
     /// object's end for a damaged one, and does not give the metadata that came with the bytes.
     async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, range.clone()))).await
+    }
+
+    async fn get_once(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
         let url = self.config.address.object_url(key);
         let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
-        if let Some(range) = &range {
-            let value = ranges::header(range).map_err(|e| Failure::unsent(call.named(e)))?;
-            request.headers.insert(RANGE, value);
-            request.headers.extend(self.config.vendor.range_header.clone());
-        }
+        let value = ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
+        request.headers.insert(RANGE, value);
+        request.headers.extend(self.config.vendor.range_header.clone());
         let answer = self.transport.send(call, &request).await?;
         ranges::taken(answer, range, object_meta).map_err(|e| Failure::unsent(call.named(e)))
     }
@@ -232,17 +234,19 @@ impl Storage for BucketStorage {
             return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
         }
         let key = self.inner.key(path, &call)?;
-        match options.range.map(ranges::askable) {
-            Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
-            Some(r) => match Box::pin(self.inner.get(&call, &key, Some(r.clone()))).await {
-                Ok(read) => Ok(read),
-                Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    let read = self.inner.get_nothing(&call, &key).await?;
-                    ranges::behind_the_end(read, r.start).map_err(|e| call.named(e))
-                }
-                Err(failure) => Err(failure.error),
-            },
-            None => Box::pin(self.inner.get(&call, &key, None)).await.map_err(|f| f.error),
+        let range = options.range.map(ranges::askable);
+        if range.as_ref().is_some_and(|r| r.start >= r.end) {
+            return self.inner.get_nothing(&call, &key).await;
+        }
+        let start = range.as_ref().map_or(0, |r| r.start);
+        match Box::pin(self.inner.get(&call, &key, range)).await {
+            Ok(read) => Ok(read),
+            // Behind the end, or all of an object without bytes.
+            Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
+                let read = self.inner.get_nothing(&call, &key).await?;
+                ranges::behind_the_end(read, start).map_err(|e| call.named(e))
+            }
+            Err(failure) => Err(failure.error),
         }
     }
 

@@ -36,21 +36,7 @@ pub(super) async fn get(
     key: &str,
     range: Option<Range<u64>>,
 ) -> Result<ReadResult, Failure> {
-    let policy = inner.transport.retry();
-    let mut attempt = 0;
-    loop {
-        attempt += 1;
-        match Box::pin(get_once(inner, call, key, range.clone())).await {
-            Err(failure) if failure.error.retry() == Retry::Maybe && attempt < policy.attempts() => {
-                tracing::debug!(url = call.url, attempt, error = %failure.error, "the read is tried again");
-                tokio::time::sleep(policy.pause(attempt, None)).await;
-            }
-            Err(Failure { error, status, maybe_applied }) if error.retry() == Retry::Maybe => {
-                return Err(Failure { error: error.with_retry(Retry::Exhausted), status, maybe_applied });
-            }
-            settled => return settled,
-        }
-    }
+    ranges::until_sound(&inner.transport, call, || Box::pin(get_once(inner, call, key, range.clone()))).await
 }
 
 async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
@@ -58,8 +44,9 @@ async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64
     let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
     // Objects that are kept compressed come as they are kept, so that sizes, ranges and checksums are right.
     request.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-    if let Some(range) = &range {
-        request.headers.insert(RANGE, ranges::header(range).map_err(|e| Failure::unsent(call.named(e)))?);
+    // The whole comes with a checksum.
+    if range.is_some() {
+        request.headers.insert(RANGE, ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?);
     }
     let answer = inner.transport.send(call, &request).await?;
     if answer.status == StatusCode::OK
