@@ -53,6 +53,10 @@ pub(super) struct TclakeConfig {
     /// What signs requests to the catalog.
     pub(super) credentials: Option<Sourced<Credentials>>,
     pub(super) client: ClientSettings,
+    /// The time for a connection to the object store, where one is given.
+    pub(super) connect_timeout: Option<Duration>,
+    /// The time for an answer of the object store, where one is given.
+    pub(super) read_timeout: Option<Duration>,
 }
 
 impl TclakeConfig {
@@ -88,9 +92,11 @@ impl TclakeConfig {
             endpoint,
             region,
             cos_endpoint,
+            connect_timeout: options.connect_timeout,
+            read_timeout: options.read_timeout,
             credentials: keys.credentials(source, environment)?,
             client: ClientSettings {
-                connect_timeout: CONNECT_TIMEOUT,
+                connect_timeout: options.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
                 idle_connections: IDLE_CONNECTIONS,
                 tls: TlsRoots::System,
                 environment: environment.clone(),

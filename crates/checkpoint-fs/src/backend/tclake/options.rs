@@ -1,5 +1,7 @@
 //! The options of `tclake`, typed and read once.
 
+use std::time::Duration;
+
 use crate::error::Result;
 use crate::options::StorageOptions;
 
@@ -20,6 +22,10 @@ pub(super) struct TclakeOptions {
     pub(super) endpoint: Option<String>,
     /// The endpoint of the object store that holds the volume.
     pub(super) cos_endpoint: Option<String>,
+    /// The time for a connection, to the catalog and to the object store.
+    pub(super) connect_timeout: Option<Duration>,
+    /// The time for an answer of the object store.
+    pub(super) read_timeout: Option<Duration>,
 }
 
 impl TclakeOptions {
@@ -29,6 +35,8 @@ impl TclakeOptions {
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) that lists every problem.
     pub(super) fn read(options: &StorageOptions) -> Result<Self> {
         let mut kw = options.kwargs(&PROTOCOLS);
+        let (connect_timeout, read_timeout) =
+            kw.nested("config_kwargs", |config| (config.seconds("connect_timeout"), config.seconds("read_timeout")));
         let read = Self {
             sid: kw.text("sid"),
             sk: kw.text("sk"),
@@ -36,6 +44,8 @@ impl TclakeOptions {
             region: kw.text("region"),
             endpoint: kw.text("endpoint"),
             cos_endpoint: kw.text("cos_endpoint"),
+            connect_timeout,
+            read_timeout,
         };
         kw.ignored(
             &["use_listings_cache", "listings_expiry_time", "max_paths"],

@@ -29,6 +29,8 @@ pub(super) async fn open(
     let cos = CosConfig::handed_out(&place.bucket, &config.region.value, endpoint, Arc::new(credentials), environment)
         .map_err(named)?;
     let mut bucket = BucketConfig::from(cos);
+    bucket.read_timeout = config.read_timeout.unwrap_or(bucket.read_timeout);
+    bucket.client.connect_timeout = config.connect_timeout.unwrap_or(bucket.client.connect_timeout);
     bucket.vendor.dialect = Arc::new(VolumeDialect {
         cos: Arc::clone(&bucket.vendor.dialect),
         place: place.to_string(),
