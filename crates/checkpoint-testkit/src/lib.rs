@@ -8,6 +8,7 @@
 //! - [`EffectStorage`]: a hook before and after every effect, numbered, for killing a process there.
 //! - [`ManualRuntime`]: a clock that moves when it is told, seeded randomness, processes to stop and to kill.
 //! - [`mock`]: strict mocks of the vendors' services, which their own clients accept.
+//! - [`proxy`]: a proxy that breaks what passes, in front of any of them.
 //! - [`server`]: a real S3 server, started on demand.
 //! - [`WrappedScheme`] and [`wrap_all`]: a registry whose storages all pass through one of these.
 
@@ -18,6 +19,7 @@ mod faulty;
 pub mod mock;
 mod object_store_suite;
 mod operation;
+pub mod proxy;
 mod runtime;
 mod scheme;
 pub mod server;

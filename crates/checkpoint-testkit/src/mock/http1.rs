@@ -60,6 +60,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Some(request))
     }
 
+    /// The connection itself, for what is not HTTP any more.
+    pub(crate) fn into_stream(self) -> S {
+        self.stream
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    pub(crate) async fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).await?;
+        Ok(self.stream.flush().await?)
+    }
+
     /// Sends an answer; says whether the connection goes on.
     ///
     /// # Errors

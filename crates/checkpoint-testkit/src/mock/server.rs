@@ -36,18 +36,26 @@ pub(crate) struct Server {
 impl Server {
     /// Starts on a free port, on a thread of its own. The first service that serves a request answers it.
     pub(crate) fn start(services: Vec<Arc<dyn Service>>, controls: Arc<Controls>) -> Result<Self> {
+        let site = Arc::new(Site { services, controls });
+        Self::attending("mock-service", move |stream| Arc::clone(&site).attend(stream))
+    }
+
+    /// Starts on a free port, on a thread of its own, and leaves each connection to `attend`.
+    pub(crate) fn attending<F>(name: &str, attend: impl Fn(TcpStream) -> F + Send + 'static) -> Result<Self>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let site = Arc::new(Site { services, controls });
         let work = move || {
             runtime.block_on(async move {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                 let accept = async {
                     while let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(Arc::clone(&site).attend(stream));
+                        tokio::spawn(attend(stream));
                     }
                 };
                 tokio::select! {
@@ -56,7 +64,7 @@ impl Server {
                 }
             });
         };
-        let thread = std::thread::Builder::new().name("mock-service".to_owned()).spawn(work)?;
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
