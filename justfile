@@ -53,8 +53,9 @@ test-minio:
 crash:
     CKPT_KILLS={{ kills }} cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
 
-# The long runs: 200 random kills a backend.
+# The long runs: 200 random kills a backend, and 100,000 objects below a prefix.
 soak:
+    CKPT_OBJECTS=100000 cargo test -p checkpoint-tests --test many_objects -- --nocapture --skip s3_
     CKPT_KILLS=200 cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
 
 # What can be published packs and builds by itself.

@@ -6,6 +6,7 @@
 //! - [`Job`] and [`Running`]: the program under test, in a process group of its own.
 //! - [`Census`]: which row of the closing table each task is in.
 //! - [`audit`]: each row in the output exactly once, and nothing else left.
+//! - [`Stand`]: any backend, behind a proxy that breaks what passes.
 //! - [`VendorClient`]: the vendors' own clients.
 //! - [`random_kills`] and [`effect_kills`]: the two ways of killing.
 
@@ -22,6 +23,7 @@ pub mod random_kills;
 mod records;
 mod rows;
 mod running;
+mod stand;
 mod stopwatch;
 mod trace;
 mod vendor_client;
@@ -35,6 +37,7 @@ pub use orders::{Blow, Orders, Point, Strike};
 pub use place::Place;
 pub use rows::{Format, Rows};
 pub use running::{Ended, Running};
+pub use stand::{Backend, Opening, Stand, each_of};
 pub use stopwatch::{Stopwatch, wait_until};
 pub use trace::{TraceLine, read_trace};
 pub use vendor_client::{VendorClient, tools};
