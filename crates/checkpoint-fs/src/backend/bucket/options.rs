@@ -18,8 +18,8 @@ use crate::resolution::Setting;
 /// A value, where one was given.
 pub(crate) type Given<T> = Option<Setting<T>>;
 
-/// The options as written, before environment and defaults.
-#[derive(Debug, Default)]
+/// The options as written, before environment and defaults. Holds secrets, so there is no `Debug`.
+#[derive(Default)]
 pub(crate) struct S3Options {
     pub(crate) key: Option<String>,
     pub(crate) secret: Option<String>,

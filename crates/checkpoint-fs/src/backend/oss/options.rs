@@ -11,8 +11,8 @@ use crate::resolution::Setting;
 /// A value, where one was given.
 pub(crate) type Given<T> = Option<Setting<T>>;
 
-/// The options as written, before environment and defaults.
-#[derive(Debug, Default)]
+/// The options as written, before environment and defaults. Holds secrets, so there is no `Debug`.
+#[derive(Default)]
 pub(crate) struct OssOptions {
     pub(crate) key: Option<String>,
     pub(crate) secret: Option<String>,
@@ -197,7 +197,7 @@ mod tests {
             (serde_json::json!({"config_kwargs": {"s3": {"addressing_style": "bogus"}}}), "addressing_style must be"),
             (serde_json::json!({"psize": 0}), "psize must be"),
         ] {
-            let error = read(options).expect_err(expected);
+            let error = read(options).err().expect(expected);
             assert_eq!(error.kind(), ErrorKind::InvalidConfig);
             assert!(error.to_string().contains(expected), "{error}");
         }

@@ -49,7 +49,7 @@ fn contradictions_and_unknown_words_are_refused() {
         (serde_json::json!({"s3_additional_kwargs": {"ACL": {"a": 1}}}), "ACL must be text"),
         (serde_json::json!({"s3_additional_kwargs": "ACL"}), "s3_additional_kwargs must be an object"),
     ] {
-        let error = read(options).expect_err(expected);
+        let error = read(options).err().expect(expected);
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         assert!(error.to_string().contains(expected), "{error}");
     }
@@ -107,13 +107,13 @@ fn a_vendors_own_words_mean_the_same() {
         (serde_json::json!({"key": "A", "secret_id": "B"}), "key and secret_id mean the same"),
         (serde_json::json!({"region": "a", "client_kwargs": {"region_name": "b"}}), "region_name says something else"),
     ] {
-        assert!(read(options).expect_err(expected).to_string().contains(expected));
+        assert!(read(options).err().expect(expected).to_string().contains(expected));
     }
 }
 
 #[test]
 fn the_digest_of_deletes_cannot_be_left_out() {
     read(serde_json::json!({"delete_content_md5": true})).expect("it is sent anyway");
-    let error = read(serde_json::json!({"delete_content_md5": false})).expect_err("it is needed");
+    let error = read(serde_json::json!({"delete_content_md5": false})).err().expect("it is needed");
     assert!(error.to_string().contains("some demand it"), "{error}");
 }
