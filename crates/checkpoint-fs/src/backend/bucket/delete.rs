@@ -166,7 +166,7 @@ async fn ask(inner: &Inner, call: &Call, keys: &HashMap<String, Target>) -> Resu
     request.headers.insert(CONTENT_MD5, digest);
     let answer = inner.transport.send(call, &request).await?;
     let kept = kept_keys(&answer.body).and_then(|mut kept| {
-        if report == DeleteReport::Deleted {
+        if matches!(report, DeleteReport::Deleted) {
             let unnamed = unnamed(&answer.body, keys, &kept)?;
             kept.extend(unnamed);
         }

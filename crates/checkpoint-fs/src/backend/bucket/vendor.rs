@@ -35,7 +35,7 @@ pub(crate) struct Vendor {
 }
 
 /// How a multi-delete tells which keys it did not delete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum DeleteReport {
     /// It names those that failed, in a document that is always there.
     #[cfg_attr(not(any(feature = "s3", feature = "cos")), expect(dead_code, reason = "OSS reports what is gone"))]
