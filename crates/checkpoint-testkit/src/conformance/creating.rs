@@ -13,8 +13,6 @@ const FLAT: Needs = Needs { text: "no directories", held: |c| !c.directories };
 
 pub(super) const CASES: &[Case] = &[
     case!(objects_of_all_sizes_come_back),
-    case!(odd_names_are_kept_as_they_are),
-    case!(the_longest_names_work),
     case!(a_write_replaces_all_of_the_old_object),
     case!(readers_see_whole_versions_while_an_object_is_replaced),
     case!(many_writers_at_once_do_not_disturb_each_other),
@@ -30,108 +28,6 @@ async fn objects_of_all_sizes_come_back(s: &Subject) -> Result<()> {
         s.expect(name, bytes).await?;
         let stat = s.storage.stat(&path(name)?, StatOptions::new()).await?;
         ensure!(stat.size == size as u64, "stat of {name} says size={}", stat.size);
-    }
-    Ok(())
-}
-
-/// Names that are escaped, decoded, trimmed, folded or normalised somewhere between here and the store.
-fn odd_names() -> Vec<String> {
-    let mut names: Vec<String> = [
-        "a b",
-        " lead",
-        "trail ",
-        "plus+plus",
-        "plus plus",
-        "%41",
-        "A",
-        "a",
-        "%",
-        "100%25",
-        "%2F",
-        "%2e%2e",
-        "hash#1",
-        "q?x=1&y=2",
-        "semi;colon",
-        "a&amp;b",
-        "a&b",
-        "<tag>",
-        "\"quoted\"",
-        "it's",
-        "back\\slash",
-        "pipe|",
-        "star*",
-        "[x]",
-        "{y}",
-        "til~de",
-        "ca^ret",
-        "gr`ave",
-        "do$llar",
-        "at@",
-        "ex!",
-        "com,ma",
-        "co:lon",
-        "k=v",
-        ".hidden",
-        "..two",
-        "...",
-        "dot.",
-        "-dash",
-        "_under",
-        "(round)",
-        "snow\u{2603}",
-        "\u{1F980}",
-        "\u{4E2D}\u{6587}",
-        // The same letter, composed and decomposed.
-        "caf\u{E9}",
-        "cafe\u{301}",
-        "date=2024-01-01/part 0+1%.parquet",
-        "%20/ /+",
-        "d/.hidden/..x/y",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    names.push(vec!["deep"; 40].join("/"));
-    names
-}
-
-/// Names that a store may refuse, since there are stores that would keep another name in their place.
-fn may_be_refused(name: &str) -> bool {
-    name.contains('\\') || name.split('/').any(|segment| segment.ends_with('.'))
-}
-
-async fn odd_names_are_kept_as_they_are(s: &Subject) -> Result<()> {
-    let (odder, mut names): (Vec<_>, Vec<_>) = odd_names().into_iter().partition(|name| may_be_refused(name));
-    s.put_names(&names).await?;
-    for name in odder {
-        match s.storage.write(&path(&name)?, name.clone().into(), WriteOptions::new()).await {
-            Ok(outcome) => {
-                super::subject::done(outcome)?;
-                names.push(name);
-            }
-            // Refused as what it is; then nothing of it may show up below.
-            refused => super::subject::expect_kind(refused, checkpoint_fs::ErrorKind::Unsupported, "write")?,
-        }
-    }
-    for name in &names {
-        s.expect(name, name).await?;
-    }
-    if s.capabilities().consistent_list {
-        let mut names = names;
-        names.sort();
-        let listed = s.list_all().await?;
-        let missing: Vec<_> = names.iter().filter(|n| !listed.contains(n)).collect();
-        let extra: Vec<_> = listed.iter().filter(|n| !names.contains(n)).collect();
-        ensure!(missing.is_empty() && extra.is_empty(), "missing={missing:?} extra={extra:?}");
-    }
-    Ok(())
-}
-
-async fn the_longest_names_work(s: &Subject) -> Result<()> {
-    let longest = s.capabilities().max_segment.min(s.capabilities().max_path);
-    for length in [200, longest.min(255)].into_iter().filter(|l| *l <= longest) {
-        let name = "n".repeat(length);
-        s.put(&name, "long").await?;
-        s.expect(&name, "long").await?;
     }
     Ok(())
 }

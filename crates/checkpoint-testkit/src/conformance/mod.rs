@@ -9,6 +9,7 @@ mod deleting;
 mod guarding;
 mod listing;
 mod moving;
+mod naming;
 mod reading;
 mod streaming;
 mod subject;
@@ -92,6 +93,7 @@ use case;
 fn cases() -> Vec<Case> {
     [
         creating::CASES,
+        naming::CASES,
         reading::CASES,
         conditional::CASES,
         streaming::CASES,
