@@ -33,7 +33,7 @@ impl Configuration {
 
 /// The options of one backend, which is known by `names`: those of fsspec's configuration, and above them
 /// the explicit ones, of the name in the URL before those of other names. They stand under the first name;
-/// options of other protocols are left out. Blocks for reading the config files, which are few and small.
+/// options of other protocols stay as they are. Blocks for reading the config files, which are few and small.
 ///
 /// # Errors
 /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for a config file that is not of its format, with the
@@ -44,7 +44,7 @@ pub(crate) fn layered(
     explicit: &StorageOptions,
     environment: &Environment,
 ) -> Result<StorageOptions> {
-    let explicit = explicit.narrowed(names, written);
+    let mut explicit = explicit.narrowed(names, written);
     let Some(first) = names.first().filter(|first| !APART.contains(first)) else { return Ok(explicit) };
     let mut configuration = Configuration::default();
     files::read(environment, &mut configuration)?;
@@ -61,7 +61,10 @@ pub(crate) fn layered(
         merged.kwargs.extend(own.kwargs.clone());
         merged.sources.extend(own.sources.clone());
     }
-    Ok(StorageOptions([((*first).to_owned(), merged)].into(), explicit.1))
+    if !merged.kwargs.is_empty() {
+        explicit.0.insert((*first).to_owned(), merged);
+    }
+    Ok(explicit)
 }
 
 #[cfg(test)]

@@ -110,12 +110,16 @@ impl StorageOptions {
         }
     }
 
-    /// The options of one backend, which is known by `names`, under the first of these: those that are given
-    /// for the name in the URL, else those of the first name that has any.
+    /// The same with the options of one backend, which is known by `names`, under the first of these alone: those
+    /// that are given for the name in the URL, else those of the first name that has any.
     pub(crate) fn narrowed(&self, names: &[&str], written: &str) -> Self {
-        let own = self.entry(&[written]).or_else(|| self.entry(names));
-        let own = names.first().into_iter().filter_map(|first| Some(((*first).to_owned(), own?.clone()))).collect();
-        Self(own, self.1.clone())
+        let own = self.entry(&[written]).or_else(|| self.entry(names)).cloned();
+        let mut narrowed = self.clone();
+        narrowed.0.retain(|protocol, _| !names.contains(&protocol.as_str()));
+        if let (Some(first), Some(own)) = (names.first(), own) {
+            narrowed.0.insert((*first).to_owned(), own);
+        }
+        narrowed
     }
 
     /// The keywords of one protocol, to be changed.
