@@ -117,5 +117,5 @@ fn rm_deletes_what_is_named_and_trees_only_with_yes() {
     assert_eq!(deleted, json!({"files": 1, "bytes": 5}));
     assert!(!dir.join("d").exists(), "with its empty directories");
     assert!(dir.join("keep").exists());
-    ckpt(dir, &["fs", "rm", "-r", "--yes", "memory://bucket"]).complains(2, "whole bucket or file system");
+    ckpt(dir, &["fs", "rm", "-r", "--yes", "memory://bucket"]).complains(2, "whole bucket, volume or file system");
 }

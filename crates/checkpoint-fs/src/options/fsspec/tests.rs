@@ -23,7 +23,7 @@ fn merge(home: &Path, variables: &[(&str, &str)], explicit: Value) -> Result<Sto
 }
 
 fn kwargs(options: &StorageOptions) -> Value {
-    Value::Object(options.get(&["s3"]).expect("an entry").clone())
+    Value::Object(options.get(&["s3"]).cloned().unwrap_or_default())
 }
 
 #[test]
@@ -131,4 +131,13 @@ fn the_directory_is_the_one_that_is_named() {
     assert_eq!((named(""), named("/nowhere")), (json!({}), json!({})));
     let plain = layered(&["file", "local"], "file", &StorageOptions::new(), &Environment::default()).expect("valid");
     assert_eq!(plain, StorageOptions::new());
+}
+
+#[test]
+fn other_protocols_stay_and_nothing_is_added_for_nothing() {
+    let home = home(&[]);
+    let given = json!({"s3a": {"key": "A"}, "mine": {"x": 1}});
+    let merged = merge(home.path(), &[], given).expect("valid");
+    assert_eq!(merged.protocols().collect::<Vec<_>>(), ["mine", "s3"]);
+    assert_eq!(merge(home.path(), &[], json!({})).expect("valid").protocols().count(), 0);
 }

@@ -2,9 +2,10 @@
 
 mod liar;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
-use checkpoint_fs::{MemoryStorage, Storage, StorageRef};
+use checkpoint_fs::{ListingCache, ListingCacheSettings, MemoryStorage, Storage, StorageRef};
 
 use self::liar::{Liar, Lie};
 use super::*;
@@ -13,12 +14,29 @@ fn quick() -> Settings {
     Settings { keys: 1200, large: 100_000, racers: 8, rounds: 2, timeout: Duration::from_secs(20), only: None }
 }
 
+/// The same storage for whoever opens the same place.
 async fn run(wrap: impl Fn(MemoryStorage) -> StorageRef) -> Report {
+    let places = Mutex::new(HashMap::new());
     run_all(&quick(), |dir| {
-        let storage = wrap(MemoryStorage::new(&format!("memory://test/{dir}")));
+        let fresh = || wrap(MemoryStorage::new(&format!("memory://test/{dir}")));
+        let storage = StorageRef::clone(places.lock().expect("whole").entry(dir.clone()).or_insert_with(fresh));
         async move { Ok(storage) }
     })
     .await
+}
+
+/// Each client keeps its own listings.
+#[tokio::test]
+async fn a_storage_that_keeps_listings_fails() {
+    let places: Mutex<HashMap<String, StorageRef>> = Mutex::default();
+    let report = run_all(&quick(), |dir| {
+        let fresh = || -> StorageRef { Arc::new(MemoryStorage::new(&format!("memory://test/{dir}"))) };
+        let place = StorageRef::clone(places.lock().expect("whole").entry(dir.clone()).or_insert_with(fresh));
+        let storage: StorageRef = Arc::new(ListingCache::new(place, ListingCacheSettings::default()));
+        async move { Ok(storage) }
+    })
+    .await;
+    assert_eq!(report.failed(), ["a_listing_sees_what_another_client_did"], "{report}");
 }
 
 #[tokio::test]
