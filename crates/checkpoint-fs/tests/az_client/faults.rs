@@ -93,7 +93,7 @@ async fn a_busy_service_is_asked_again() {
 
 #[tokio::test]
 async fn half_a_listing_is_no_listing() {
-    let whole = "<?xml version=\"1.0\"?><EnumerationResults><Blobs><Blob><Name>root/x</Name><Properties>\
+    let whole = "<?xml version=\"1.0\"?><EnumerationResults><Blobs><Blob><Name>base/x</Name><Properties>\
                  <Content-Length>1</Content-Length></Properties></Blob></Blobs><NextMarker/></EnumerationResults>";
     let fake = Fake::script(vec![Reply::ok(&whole[..whole.len() - 20])]).await;
     let failed = with_key(&fake).list_files(&ObjectPath::root(), true).await.expect_err("cut");
@@ -136,7 +136,7 @@ async fn what_a_batch_keeps_is_reported_or_asked_again() {
     let failures = with_key(&fake).delete_many(paths(), DeleteOptions::new()).await.expect("answered");
     assert!(failures.is_empty(), "{failures:?}");
     let again = String::from_utf8(fake.received()[1].body.clone()).expect("text");
-    assert!(again.contains("DELETE /acct/data/root/b%20c HTTP/1.1") && !again.contains("/root/a "), "{again}");
+    assert!(again.contains("DELETE /acct/data/base/b%20c HTTP/1.1") && !again.contains("/base/a "), "{again}");
     assert_eq!(again.matches("authorization: SharedKey acct:").count(), 1, "{again}");
 }
 
@@ -182,7 +182,7 @@ async fn a_copy_that_goes_on_is_waited_for() {
     let outcome = with_key(&fake).copy(&path("a"), &path("b"), CopyOptions::new()).await.expect("copies");
     assert!(matches!(&outcome, WriteOutcome::Done(meta) if meta.size == 5), "{outcome:?}");
     let put = fake.received().into_iter().find(|r| r.method == "PUT").expect("a copy");
-    assert_eq!(put.header("x-ms-copy-source"), format!("{}/acct/data/root/a", fake.url));
+    assert_eq!(put.header("x-ms-copy-source"), format!("{}/acct/data/base/a", fake.url));
     assert_eq!((put.header("x-ms-source-if-match"), put.header("x-ms-meta-owner")), ("\"s1\"", "me"));
 }
 
@@ -235,7 +235,7 @@ async fn a_signature_is_never_logged_or_shown() {
     let put = fake.received().into_iter().find(|r| r.method == "PUT").expect("a copy");
     assert!(put.target.contains(SIGNATURE) && put.header("x-ms-copy-source").contains(SIGNATURE), "{put:?}");
     let logged = String::from_utf8_lossy(&log.0.lock().expect("not poisoned")).into_owned();
-    assert!(logged.contains("az://data/root/x"), "the log is on: {} bytes", logged.len());
+    assert!(logged.contains("az://data/base/x"), "the log is on: {} bytes", logged.len());
     for text in [logged, format!("{storage:?} {refused:?} {refused}")] {
         assert!(!text.contains(SIGNATURE), "a secret is shown");
     }

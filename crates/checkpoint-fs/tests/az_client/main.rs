@@ -21,14 +21,14 @@ fn path(text: &str) -> ObjectPath {
     ObjectPath::parse(text).expect("valid")
 }
 
-/// A storage at `az://data/root` on the server, with short pauses.
+/// A storage at `az://data/base` on the server, with short pauses.
 fn storage(fake: &Fake, options: serde_json::Value, variables: &[(&str, &str)]) -> AzStorage {
     let mut options = options;
     options["account_host"] = format!("{}/acct", fake.url).into();
     let mut context = OpenContext::default();
     context.options = StorageOptions::from_value(serde_json::json!({ "az": options })).expect("the right shape");
     context.environment = variables.iter().copied().collect::<Environment>();
-    let location = Location::parse("az://data/root").expect("valid");
+    let location = Location::parse("az://data/base").expect("valid");
     let config = AzConfig::resolve(&location, &context).expect("valid");
     let config = config.with_retry(RetryPolicy::new(5, Duration::from_millis(5), Duration::from_millis(20)));
     AzStorage::new(config, &location).expect("opens")
