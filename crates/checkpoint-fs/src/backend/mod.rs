@@ -14,6 +14,8 @@ pub(crate) mod bridge;
 pub(crate) mod bucket;
 #[cfg(feature = "cos")]
 pub(crate) mod cos;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod doomed;
 #[cfg(feature = "_http")]
 #[cfg_attr(
     not(any(feature = "_bucket", feature = "az")),
@@ -22,6 +24,8 @@ pub(crate) mod cos;
 pub(crate) mod encode;
 #[cfg(feature = "_http")]
 pub(crate) mod endpoint;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod flat;
 #[cfg(feature = "gs")]
 pub(crate) mod gs;
 #[cfg(feature = "_http")]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use rand::RngExt;
@@ -13,14 +12,12 @@ use super::batch::{self, Fault, Part};
 use super::dialect::{service_error, verdict};
 use super::storage::Inner;
 use super::wire::{DELETE_SNAPSHOTS, INCLUDE};
+use crate::backend::doomed::{Doomed, one_by_one};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
 use crate::storage::DeleteFailure;
 use crate::transport::{Again, Call, Failure};
-
-/// Single deletes at once, where the service takes no batches.
-const SINGLES: usize = 16;
 
 /// Deletes one blob with its snapshots; a missing one is fine.
 pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
@@ -38,12 +35,6 @@ fn is_gone(kind: ErrorKind, code: Option<&str>) -> bool {
     kind == ErrorKind::NotFound && code != Some("ContainerNotFound")
 }
 
-struct Target {
-    path: ObjectPath,
-    call: Call,
-    key: String,
-}
-
 /// Deletes many, 256 to a request.
 pub(super) async fn many(
     inner: &Arc<Inner>,
@@ -52,17 +43,12 @@ pub(super) async fn many(
 ) -> Result<Vec<DeleteFailure>> {
     let call = inner.call("delete_many", &ObjectPath::root(), guard);
     Guard::check(guard).map_err(|e| call.named(e))?;
-    let mut targets = Vec::with_capacity(paths.len());
-    for path in paths {
-        let own = inner.call("delete", &path, guard);
-        let key = inner.key(&path, &own)?;
-        targets.push(Target { path, call: own, key });
-    }
+    let targets = Doomed::all(paths, |path| inner.call("delete", path, guard), |path, call| inner.key(path, call))?;
     let mut failures = Vec::new();
     let mut singles = Vec::new();
     let mut targets = targets.into_iter().peekable();
     while targets.peek().is_some() {
-        let mut left: Vec<Target> = targets.by_ref().take(batch::LIMIT).collect();
+        let mut left: Vec<Doomed> = targets.by_ref().take(batch::LIMIT).collect();
         match Box::pin(several(inner, &call, &mut left, &mut failures)).await {
             Ok(()) => {}
             Err(failure) if takes_no_batches(&failure) => {
@@ -72,14 +58,8 @@ pub(super) async fn many(
             Err(failure) => return Err(failure.error),
         }
     }
-    let mut results = stream::iter(singles)
-        .map(|target| async move { (Box::pin(one(inner, &target.call, &target.key)).await, target.path) })
-        .buffer_unordered(SINGLES);
-    while let Some((result, path)) = results.next().await {
-        if let Err(error) = result {
-            failures.push(DeleteFailure { path, error });
-        }
-    }
+    let delete = |doomed: Doomed| async move { (Box::pin(one(inner, &doomed.call, &doomed.key)).await, doomed.path) };
+    one_by_one(singles, delete, &mut failures).await;
     Ok(failures)
 }
 
@@ -105,7 +85,7 @@ fn takes_no_batches(failure: &Failure) -> bool {
 async fn several(
     inner: &Inner,
     call: &Call,
-    left: &mut Vec<Target>,
+    left: &mut Vec<Doomed>,
     failures: &mut Vec<DeleteFailure>,
 ) -> Result<(), Failure> {
     let policy = inner.transport.retry();
@@ -144,7 +124,7 @@ async fn several(
 }
 
 /// Sends one batch, and gives the answers by the number of their target.
-async fn ask(inner: &Inner, call: &Call, targets: &[Target]) -> Result<HashMap<usize, Part>, Failure> {
+async fn ask(inner: &Inner, call: &Call, targets: &[Doomed]) -> Result<HashMap<usize, Part>, Failure> {
     let boundary = format!("batch_{:032x}", rand::rng().random::<u128>());
     let paths: Vec<String> = targets.iter().map(|target| inner.wire.blob_path(&target.key)).collect();
     let query = [("restype", "container"), ("comp", "batch")];

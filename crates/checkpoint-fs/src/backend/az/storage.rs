@@ -17,8 +17,7 @@ use super::signer::AzSigner;
 use super::wire::{AzWire, RANGE};
 use super::{batch, copy, delete, write, writer};
 use crate::backend::headers::{content_range, object_meta};
-use crate::backend::listing;
-use crate::backend::ranges;
+use crate::backend::{flat, listing, ranges};
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -256,14 +255,11 @@ impl Storage for AzStorage {
 
     async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
         let call = self.inner.call("create_dir", path, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e)).map(|_| ())
+        flat::create_dir(&call, options.guard.as_ref())
     }
 
     async fn rename(&self, from: &ObjectPath, _to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("rename", from, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e))?;
-        Err(call.named(
-            Error::unsupported("this store has no atomic rename").with_hint("write the object under its final name"),
-        ))
+        flat::rename(&call, options.guard.as_ref())
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use md5::{Digest, Md5};
@@ -15,6 +14,7 @@ use super::address::encode_key;
 use super::list::decoded;
 use super::storage::{DELETE_BATCH, Inner};
 use super::vendor::DeleteReport;
+use crate::backend::doomed::{Doomed, one_by_one};
 use crate::backend::xml;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
@@ -23,8 +23,6 @@ use crate::storage::DeleteFailure;
 use crate::transport::{Again, AnswerForm, Call, Failure, ServiceError};
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
-/// Single deletes under way at once, where a store cannot take many in one request.
-const SINGLES: usize = 16;
 
 /// Deletes one object; a missing one is fine, a missing bucket is not.
 pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
@@ -44,12 +42,10 @@ pub(super) async fn many(
 ) -> Result<Vec<DeleteFailure>> {
     let call = inner.call("delete_many", &ObjectPath::root(), guard);
     Guard::check(guard).map_err(|e| call.named(e))?;
-    let mut batches: Vec<Vec<Target>> = Vec::new();
+    let mut batches: Vec<Vec<Doomed>> = Vec::new();
     let mut singles = Vec::new();
-    for path in paths {
-        let own = inner.call("delete", &path, guard);
-        let key = inner.key(&path, &own)?;
-        let target = Target { path, call: own, key };
+    let targets = Doomed::all(paths, |path| inner.call("delete", path, guard), |path, call| inner.key(path, call))?;
+    for target in targets {
         match batches.last_mut() {
             _ if xml::escape(&target.key).is_none() => singles.push(target),
             Some(batch) if batch.len() < DELETE_BATCH => batch.push(target),
@@ -58,7 +54,7 @@ pub(super) async fn many(
     }
     let mut failures = Vec::new();
     for targets in batches {
-        let mut left: HashMap<String, Target> = targets.into_iter().map(|t| (t.key.clone(), t)).collect();
+        let mut left: HashMap<String, Doomed> = targets.into_iter().map(|t| (t.key.clone(), t)).collect();
         match Box::pin(batch(inner, &call, &mut left, &mut failures)).await {
             Ok(()) => {}
             // Stores without multi-delete say so; the same is then done one by one.
@@ -68,28 +64,16 @@ pub(super) async fn many(
             Err(failure) => return Err(failure.error),
         }
     }
-    let mut results = stream::iter(singles)
-        .map(|target| async move { (Box::pin(one(inner, &target.call, &target.key)).await, target) })
-        .buffer_unordered(SINGLES);
-    while let Some((result, target)) = results.next().await {
-        if let Err(error) = result {
-            failures.push(DeleteFailure { path: target.path, error });
-        }
-    }
+    let delete = |doomed: Doomed| async move { (Box::pin(one(inner, &doomed.call, &doomed.key)).await, doomed.path) };
+    one_by_one(singles, delete, &mut failures).await;
     Ok(failures)
-}
-
-struct Target {
-    path: ObjectPath,
-    call: Call,
-    key: String,
 }
 
 /// Deletes one batch, and those keys again whose own failure may pass.
 async fn batch(
     inner: &Inner,
     call: &Call,
-    left: &mut HashMap<String, Target>,
+    left: &mut HashMap<String, Doomed>,
     failures: &mut Vec<DeleteFailure>,
 ) -> Result<(), Failure> {
     let policy = inner.transport.retry();
@@ -140,7 +124,7 @@ struct KeptKey {
 }
 
 /// Sends one multi-delete, and gives the keys that the service did not delete.
-async fn ask(inner: &Inner, call: &Call, keys: &HashMap<String, Target>) -> Result<Vec<KeptKey>, Failure> {
+async fn ask(inner: &Inner, call: &Call, keys: &HashMap<String, Doomed>) -> Result<Vec<KeptKey>, Failure> {
     let report = inner.config.vendor.delete_report;
     let (start, query) = match report {
         DeleteReport::Failures => {

@@ -19,8 +19,7 @@ use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
 use super::{delete, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
-use crate::backend::listing;
-use crate::backend::ranges;
+use crate::backend::{flat, listing, ranges};
 use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -315,14 +314,11 @@ impl Storage for BucketStorage {
 
     async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
         let call = self.inner.call("create_dir", path, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e)).map(|_| ())
+        flat::create_dir(&call, options.guard.as_ref())
     }
 
     async fn rename(&self, from: &ObjectPath, _to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("rename", from, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e))?;
-        Err(call.named(
-            Error::unsupported("this store has no atomic rename").with_hint("write the object under its final name"),
-        ))
+        flat::rename(&call, options.guard.as_ref())
     }
 }

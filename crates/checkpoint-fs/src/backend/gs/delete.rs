@@ -11,6 +11,7 @@ use http::{Method, StatusCode};
 use super::batch;
 use super::dialect::{GsDialect, is_missing_bucket, judge};
 use super::storage::Inner;
+use crate::backend::doomed::{Doomed, one_by_one};
 use crate::backend::mixed::{Fault, Part, by_number, parts};
 use crate::backend::settle::fresh_token;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -23,8 +24,6 @@ use crate::transport::{Again, AnswerForm, Call, Dialect, Failure};
 pub(super) const DELETE_BATCH: usize = 100;
 /// Batches under way at once: the service works through each one by one.
 const BATCHES: usize = 8;
-/// Single deletes under way at once, where a server takes no batches.
-const SINGLES: usize = 16;
 
 /// Deletes one object; a missing one is fine, a missing bucket is not.
 pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
@@ -43,12 +42,7 @@ pub(super) async fn many(
 ) -> Result<Vec<DeleteFailure>> {
     let call = inner.call("delete_many", &ObjectPath::root(), guard);
     Guard::check(guard).map_err(|e| call.named(e))?;
-    let mut targets = Vec::with_capacity(paths.len());
-    for path in paths {
-        let own = inner.call("delete", &path, guard);
-        let key = inner.key(&path, &own)?;
-        targets.push(Target { path, call: own, key });
-    }
+    let mut targets = Doomed::all(paths, |path| inner.call("delete", path, guard), |path, call| inner.key(path, call))?;
     let mut batches = Vec::new();
     while !targets.is_empty() {
         let rest = targets.split_off(targets.len().min(DELETE_BATCH));
@@ -62,27 +56,14 @@ pub(super) async fn many(
         failures.append(&mut kept);
         singles.extend(left);
     }
-    let mut results = stream::iter(singles)
-        .map(|target| async move { (Box::pin(one(inner, &target.call, &target.key)).await, target) })
-        .buffer_unordered(SINGLES);
-    while let Some((result, target)) = results.next().await {
-        if let Err(error) = result {
-            failures.push(DeleteFailure { path: target.path, error });
-        }
-    }
+    let delete = |doomed: Doomed| async move { (Box::pin(one(inner, &doomed.call, &doomed.key)).await, doomed.path) };
+    one_by_one(singles, delete, &mut failures).await;
     Ok(failures)
-}
-
-#[derive(Debug)]
-struct Target {
-    path: ObjectPath,
-    call: Call,
-    key: String,
 }
 
 /// Deletes one batch, and those objects again whose own failure may pass. Gives the failures that last, and all
 /// objects that are left because the server takes no batches.
-async fn batch(inner: &Inner, call: &Call, targets: Vec<Target>) -> Result<(Vec<DeleteFailure>, Vec<Target>), Failure> {
+async fn batch(inner: &Inner, call: &Call, targets: Vec<Doomed>) -> Result<(Vec<DeleteFailure>, Vec<Doomed>), Failure> {
     let policy = inner.transport.retry();
     let mut left = targets;
     let mut failures = Vec::new();
@@ -123,7 +104,7 @@ fn takes_no_batches(status: StatusCode) -> bool {
 }
 
 /// Sends one batch, and gives the answers by the place of their objects.
-async fn ask(inner: &Inner, call: &Call, targets: &[Target]) -> Result<HashMap<usize, Part>, Failure> {
+async fn ask(inner: &Inner, call: &Call, targets: &[Doomed]) -> Result<HashMap<usize, Part>, Failure> {
     let boundary = format!("batch-{}", fresh_token());
     let lines: Vec<String> = targets.iter().map(|t| inner.config.target_in_batch(&t.key)).collect();
     let body = batch::deletes(&boundary, lines.iter().map(String::as_str));

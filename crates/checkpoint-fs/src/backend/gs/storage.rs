@@ -13,8 +13,7 @@ use super::config::GsConfig;
 use super::dialect::GsDialect;
 use super::{copy, delete, read, upload, writer};
 use crate::backend::encode::encode_query;
-use crate::backend::listing;
-use crate::backend::ranges;
+use crate::backend::{flat, listing, ranges};
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -215,14 +214,11 @@ impl Storage for GsStorage {
 
     async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()> {
         let call = self.inner.call("create_dir", path, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e)).map(|_| ())
+        flat::create_dir(&call, options.guard.as_ref())
     }
 
     async fn rename(&self, from: &ObjectPath, _to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("rename", from, None);
-        Guard::check(options.guard.as_ref()).map_err(|e| call.named(e))?;
-        Err(call.named(
-            Error::unsupported("this store has no atomic rename").with_hint("write the object under its final name"),
-        ))
+        flat::rename(&call, options.guard.as_ref())
     }
 }
