@@ -58,9 +58,14 @@ soak:
     CKPT_OBJECTS=100000 cargo test -p checkpoint-tests --test many_objects -- --nocapture --skip s3_
     CKPT_KILLS=200 cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
 
-# What can be published packs and builds by itself.
+# What can be published packs and builds by itself. In a directory of its own each time: cargo keeps what it unpacked of a
+# package by the directory and the version alone, and would build the next one against the sources of the one before.
 package:
-    cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests --allow-dirty
+    mkdir -p "${CARGO_TARGET_DIR:-target}"; \
+    fresh=$(mktemp -d "${CARGO_TARGET_DIR:-target}/package.XXXXXX"); \
+    trap 'rm -rf "$fresh"' EXIT; \
+    cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests \
+        --allow-dirty --target-dir "$fresh"
 
 # DataFusion over `cos://`, in a workspace of its own: a long build, outside of CI's path.
 example-datafusion:
