@@ -207,8 +207,8 @@ pub(crate) fn compare(snapshot: &Snapshot, now: &Fingerprint, allow_changed_read
     let Some(recorded) = &snapshot.fingerprint else { return Ok(false) };
     let difference = recorded.difference(now);
     if difference.is_empty() || !snapshot.may_count() {
-        // An input that grew, or was written again under the same IDs, is recorded.
-        return Ok(recorded != now);
+        // An input that grew, or was written again under the same IDs, is recorded; so are rows.
+        return Ok(recorded != now || recorded.learns_from(now));
     }
     if difference.identity.is_empty() && allow_changed_read {
         return Ok(true);

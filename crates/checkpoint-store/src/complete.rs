@@ -52,6 +52,17 @@ pub(crate) fn mark_path(job: &JobId) -> Result<ObjectPath> {
     Ok(ObjectPath::parse(format!("{MARK_PREFIX}{job}.json"))?)
 }
 
+/// The marks of jobs that ended in this output: a listing, and a read per mark.
+pub(crate) async fn marks_in(output: &StorageRef) -> Result<Vec<CompleteFile>> {
+    let mut marks = Vec::new();
+    for (path, _) in output.list_files(&ObjectPath::root(), false).await? {
+        if path.as_str().starts_with(MARK_PREFIX) {
+            marks.extend(read_json::<CompleteFile>(output, &path).await?);
+        }
+    }
+    Ok(marks)
+}
+
 /// What an output directory holds that concerns checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct OutputView {

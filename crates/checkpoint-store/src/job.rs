@@ -1,13 +1,14 @@
 //! The job: who it is, and what must not change between its attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::JobId;
 
-/// One input file, as it was when the job read it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One input file, as it was when the job read it. Two are equal when they name the same content, whether
+/// their rows are known or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InputFile {
     /// The path without its scheme, exactly as row hashes are made from it.
     pub path: String,
@@ -15,7 +16,18 @@ pub struct InputFile {
     pub size: u64,
     /// The store's entity tag, or the time of its last change where there is none.
     pub version: Option<String>,
+    /// Its rows, where they are known: a file whose rows are done then needs no look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
 }
+
+impl PartialEq for InputFile {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.path, self.size, &self.version) == (&other.path, other.size, &other.version)
+    }
+}
+
+impl Eq for InputFile {}
 
 /// What must not change between attempts of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +114,22 @@ impl Fingerprint {
         difference
     }
 
+    /// Takes over the rows that `recorded` knows of files that have not changed since.
+    pub fn fill_rows(&mut self, recorded: &Fingerprint) {
+        let known: HashMap<&str, &InputFile> =
+            recorded.inputs.iter().filter(|i| i.rows.is_some()).map(|i| (i.path.as_str(), i)).collect();
+        for input in self.inputs.iter_mut().filter(|i| i.rows.is_none() && i.version.is_some()) {
+            if let Some(before) = known.get(input.path.as_str()).filter(|before| **before == input) {
+                input.rows = before.rows;
+            }
+        }
+    }
+
+    /// Whether `now`, which equals it, knows rows of a file that it does not know.
+    pub(crate) fn learns_from(&self, now: &Fingerprint) -> bool {
+        self.inputs.iter().zip(&now.inputs).any(|(before, now)| before.rows.is_none() && now.rows.is_some())
+    }
+
     fn input_changes(&self, now: &Fingerprint) -> Vec<String> {
         const SHOWN: usize = 5;
         let by_path =
@@ -143,7 +171,7 @@ mod tests {
     use super::*;
 
     fn fingerprint(row_hash: bool) -> Fingerprint {
-        let input = |path: &str| InputFile { path: path.into(), size: 10, version: Some("v1".into()) };
+        let input = |path: &str| InputFile { path: path.into(), size: 10, version: Some("v1".into()), rows: None };
         Fingerprint {
             id_column: "id".into(),
             id_class: "integer".into(),
@@ -175,7 +203,7 @@ mod tests {
         let was = fingerprint(false);
         let mut now = was.clone();
         now.inputs[0].size = 11;
-        now.inputs.push(InputFile { path: "/in/new".into(), size: 1, version: None });
+        now.inputs.push(InputFile { path: "/in/new".into(), size: 1, version: None, rows: None });
         assert!(was.difference(&now).is_empty());
         now.inputs.remove(1);
         assert_eq!(was.difference(&now).read, ["input file gone: /in/b"]);
@@ -189,5 +217,34 @@ mod tests {
         let difference = was.difference(&now);
         assert_eq!(difference.identity, ["the ID column: was id, is uid", "the output: was /out, is /other"]);
         assert_eq!(difference.read, ["the job's version: was none, is \"2\""]);
+    }
+
+    #[test]
+    fn rows_are_no_part_of_what_a_file_is_and_are_taken_over_while_it_stays_the_same() {
+        let mut was = fingerprint(true);
+        was.inputs[0].rows = Some(7);
+        was.inputs[1].rows = Some(8);
+        let mut now = fingerprint(true);
+        assert!(was == now && was.difference(&now).is_empty());
+        now.inputs[1].version = Some("v2".into());
+        now.fill_rows(&was);
+        assert_eq!([now.inputs[0].rows, now.inputs[1].rows], [Some(7), None]);
+        let mut nameless = fingerprint(true);
+        (was.inputs[0].version, nameless.inputs[0].version) = (None, None);
+        nameless.fill_rows(&was);
+        assert_eq!(nameless.inputs[0].rows, None, "without a version nothing says that it is the same");
+    }
+
+    #[test]
+    fn rows_that_become_known_are_worth_recording() {
+        let was = fingerprint(true);
+        let mut now = was.clone();
+        assert!(!was.learns_from(&now));
+        now.inputs[1].rows = Some(3);
+        assert!(was.learns_from(&now) && !now.learns_from(&was));
+        let json = serde_json::to_string(&now).unwrap();
+        assert_eq!(json.matches("rows").count(), 1, "unknown rows are not written: {json}");
+        let back: Fingerprint = serde_json::from_str(&json).unwrap();
+        assert_eq!(back.inputs[1].rows, Some(3));
     }
 }

@@ -1,10 +1,11 @@
 //! What a checkpoint directory holds at one moment, read without owning it.
 
+use checkpoint_fs::StorageRef;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::checkpoint::{Checkpoint, read_json};
 use crate::closed::ClosedList;
-use crate::complete::CompleteFile;
+use crate::complete::{CompleteFile, marks_in};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job::{Fingerprint, JobFile};
 use crate::layout::{self, RecordName};
@@ -66,6 +67,31 @@ impl Checkpoint {
     pub(crate) fn none_here(&self) -> Error {
         Error::new(ErrorKind::NoCheckpoint, format!("there is no checkpoint here: url={}", self.url()))
             .with_hint("check the path; a job that ended well deletes its checkpoint unless --keep-checkpoint is given")
+    }
+
+    /// A fingerprint that was recorded here, or that the mark of an ended job in `output` has: for what it knows
+    /// of input files, not for what holds. `None` where nothing is recorded, or nothing that can be read.
+    /// Cost: two requests and a listing; without a job, a listing of the output.
+    pub async fn recorded_fingerprint(&self, output: &StorageRef) -> Option<Fingerprint> {
+        match self.look_for_fingerprint(output).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(%error, "what earlier attempts knew of the input cannot be read");
+                None
+            }
+        }
+    }
+
+    async fn look_for_fingerprint(&self, output: &StorageRef) -> Result<Option<Fingerprint>> {
+        let Some(job) = self.job_file().await? else {
+            let marks = marks_in(output).await?;
+            return Ok(marks.into_iter().find(|m| m.checkpoint == self.url()).map(|m| m.fingerprint));
+        };
+        let newest = match self.numbers_in(&layout::fingerprints_dir()?, ".json").await?.last() {
+            Some(number) => read_json(&self.control, &layout::fingerprint(*number)?).await?,
+            None => None,
+        };
+        Ok(newest.or(Some(job.fingerprint)))
     }
 
     /// One look; `None` when a closing, an end or a beginning fell into it.

@@ -54,12 +54,16 @@ impl Prepared {
         let files = input::discover(&pipeline.registry, &pipeline.inputs, options, pipeline.input_format).await?;
         let schemas = input::infer_schemas(&files, &context).await?;
         let context = context.with_schemas(schemas);
-        let totals = input::count_rows(&files, &context).await?;
+        let files: Vec<Arc<SourceFile>> = files.into_iter().map(Arc::new).collect();
+        let recorded = checkpoint.recorded_fingerprint(&output).await;
+        let id_type = id_type(pipeline, &files, &context, recorded.as_ref()).await?;
+        let mut fingerprint = fingerprint(pipeline, &files, &id_type, output.url())?;
+        if let Some(recorded) = &recorded {
+            fingerprint.fill_rows(recorded);
+        }
+        let totals = count_rows(&files, &mut fingerprint, &context).await?;
         let total: Option<u64> = totals.iter().copied().sum();
         counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
-        let files: Vec<Arc<SourceFile>> = files.into_iter().map(Arc::new).collect();
-        let id_type = id_type(pipeline, &files, &context).await?;
-        let fingerprint = fingerprint(pipeline, &files, &id_type, output.url())?;
         let rows = (pipeline.batch_rows as u64).min(pipeline.rows_per_task) as usize;
         // Every worker can have a batch in hand and one waiting.
         let share = pipeline.memory / (2 * pipeline.workers.max(1) * pipeline.transform.memory_factor().max(1));
@@ -70,11 +74,40 @@ impl Prepared {
     }
 }
 
-/// The type of the ID column, from the first file; later files are held to it as they are read.
-async fn id_type(pipeline: &Pipeline, files: &[Arc<SourceFile>], context: &ReadContext) -> Result<DataType> {
+/// The rows of each file, where they are cheap to know. Those that an earlier attempt recorded are not looked
+/// up again, and those that are looked up are put into the fingerprint.
+async fn count_rows(
+    files: &[Arc<SourceFile>],
+    fingerprint: &mut Fingerprint,
+    context: &ReadContext,
+) -> Result<Vec<Option<u64>>> {
+    let unknown = |known: &InputFile| known.rows.is_none();
+    let unknown: Vec<usize> = (0..files.len()).filter(|i| fingerprint.inputs.get(*i).is_none_or(unknown)).collect();
+    let look: Vec<SourceFile> = unknown.iter().map(|i| files[*i].as_ref().clone()).collect();
+    for (index, rows) in unknown.into_iter().zip(input::count_rows(&look, context).await?) {
+        if let Some(input) = fingerprint.inputs.get_mut(index) {
+            input.rows = rows;
+        }
+    }
+    Ok(fingerprint.inputs.iter().map(|input| input.rows).collect())
+}
+
+/// The type of the ID column, from the first file; later files are held to it as they are read. Row hashes need
+/// a look only where no attempt before has had one at the same file.
+async fn id_type(
+    pipeline: &Pipeline,
+    files: &[Arc<SourceFile>],
+    context: &ReadContext,
+    recorded: Option<&Fingerprint>,
+) -> Result<DataType> {
     let Some(first) = files.first().cloned() else {
         return Err(Error::invalid_config("there is no input file"));
     };
+    let seen = recorded.filter(|r| r.row_hash).and_then(|r| r.inputs.first());
+    let seen = seen.is_some_and(|seen| seen.version.is_some() && *seen == as_input(&first));
+    if pipeline.ids == Ids::RowHash && seen {
+        return Ok(DataType::UInt64);
+    }
     let context = context.clone();
     let url = first.location.to_string();
     let schema: SchemaRef = tokio::task::spawn_blocking(move || {
@@ -108,14 +141,7 @@ fn fingerprint(
     id_type: &DataType,
     output: &str,
 ) -> Result<Fingerprint> {
-    let inputs = files.iter().map(|file| InputFile {
-        path: file.hash_key(),
-        size: file.meta.size,
-        version: file.meta.etag.clone().or_else(|| {
-            let modified = file.meta.last_modified?.duration_since(std::time::UNIX_EPOCH).ok()?;
-            Some(format!("{}.{:09}", modified.as_secs(), modified.subsec_nanos()))
-        }),
-    });
+    let inputs = files.iter().map(|file| as_input(file));
     Ok(Fingerprint {
         id_column: pipeline.ids.column().to_owned(),
         id_class: IdClass::of(id_type)?.to_string(),
@@ -126,6 +152,15 @@ fn fingerprint(
         version: pipeline.version.clone(),
         inputs: inputs.collect(),
     })
+}
+
+/// A file as the fingerprint has it, its rows not known.
+fn as_input(file: &SourceFile) -> InputFile {
+    let version = file.meta.etag.clone().or_else(|| {
+        let modified = file.meta.last_modified?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(format!("{}.{:09}", modified.as_secs(), modified.subsec_nanos()))
+    });
+    InputFile { path: file.hash_key(), size: file.meta.size, version, rows: None }
 }
 
 /// The one format of all files, or Parquet.

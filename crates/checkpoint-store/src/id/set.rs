@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, not};
@@ -31,6 +32,20 @@ pub trait IdSet: Debug + Send + Sync {
     /// # Errors
     /// `BadData` when the type cannot be an ID or is of another class: a string never equals a number.
     fn contains(&self, ids: &ArrayRef) -> Result<BooleanArray>;
+
+    /// How many of the integers from `first` to `last`, both included, are in the set. `None` where it cannot tell
+    /// by value, or not cheaply.
+    fn count_between(&self, first: i128, last: i128) -> Option<u64> {
+        let _ = (first, last);
+        None
+    }
+
+    /// How many rows at these positions of the file with this seed are in the set, of IDs that are row hashes.
+    /// `None` where it cannot tell, or not cheaply.
+    fn count_rows(&self, seed: u64, positions: Range<u64>) -> Option<u64> {
+        let _ = (seed, positions);
+        None
+    }
 
     /// The rows of a batch whose ID is *not* in the set.
     ///

@@ -176,7 +176,7 @@ async fn after_the_end_any_change_is_new_work() {
     let same = fingerprint(&world.output);
     begin_with(&world, same.clone(), BeginOptions::default()).await.expect("already complete");
     let mut grown = same.clone();
-    grown.inputs.push(InputFile { path: "/in/b.parquet".into(), size: 1, version: None });
+    grown.inputs.push(InputFile { path: "/in/b.parquet".into(), size: 1, version: None, rows: None });
     let version = Fingerprint { version: Some("2".into()), ..same.clone() };
     for changed in [grown.clone(), version] {
         assert_eq!(kind(begin_with(&world, changed, BeginOptions::default()).await), ErrorKind::Conflict);

@@ -7,7 +7,7 @@ use checkpoint_store::{
 use crate::small_job::{World, attempt, column, fingerprint, kind, left, parquet, write_task};
 
 fn input(path: &str) -> InputFile {
-    InputFile { path: path.into(), size: 1, version: Some("v".into()) }
+    InputFile { path: path.into(), size: 1, version: Some("v".into()), rows: None }
 }
 
 fn allow_changed() -> BeginOptions {

@@ -156,7 +156,7 @@ pub(crate) fn fingerprint(output: &StorageRef) -> Fingerprint {
         filter: None,
         output: output.url().to_owned(),
         version: None,
-        inputs: vec![InputFile { path: "/in/a.parquet".into(), size: 1, version: Some("v".into()) }],
+        inputs: vec![InputFile { path: "/in/a.parquet".into(), size: 1, version: Some("v".into()), rows: None }],
     }
 }
 
