@@ -5,9 +5,34 @@ use std::time::SystemTime;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED};
 
+use crate::error::ErrorKind;
 use crate::storage::ObjectMeta;
+use crate::transport::{Again, Verdict};
+
+/// What to do where somebody else than the store answered.
+pub(crate) const STRANGER: &str = "another server or a proxy answered in the store's place: check the endpoint, and proxy variables such as https_proxy";
+
+/// Whether an answer is a web page, as proxies and other servers send it and no store does.
+pub(crate) fn is_page(headers: &HeaderMap) -> bool {
+    text(headers, CONTENT_TYPE.as_str())
+        .is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
+}
+
+/// Whether an answer describes an object, as stores do wherever they made or found one.
+pub(crate) fn describes(headers: &HeaderMap) -> bool {
+    headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED)
+}
+
+/// The verdict on a web page in place of the store's answer: of what it does not have, it cannot say that the
+/// store does not.
+pub(crate) fn of_a_stranger(verdict: Verdict) -> Verdict {
+    match verdict.kind {
+        ErrorKind::NotFound => Verdict::new(ErrorKind::Io, Again::Later, false, STRANGER),
+        _ => Verdict { hint: Some(STRANGER.to_owned()), ..verdict },
+    }
+}
 
 /// Metadata of an object of `size` bytes.
 pub(crate) fn object_meta(headers: &HeaderMap, size: u64) -> ObjectMeta {

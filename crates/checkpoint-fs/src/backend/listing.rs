@@ -55,7 +55,29 @@ struct Listing<P> {
     recursive: bool,
     after: Option<ObjectPath>,
     next: Option<String>,
+    circle: Circle,
     ended: bool,
+}
+
+/// Finds out that the tokens of pages come round again, after twice the length of the circle and a little.
+#[derive(Debug, Default)]
+struct Circle {
+    pages: u64,
+    mark: Option<String>,
+}
+
+impl Circle {
+    /// Whether the token was the mark. A token becomes the mark whenever the number of pages has doubled.
+    fn closes(&mut self, token: &str) -> bool {
+        if self.mark.as_deref() == Some(token) {
+            return true;
+        }
+        self.pages += 1;
+        if self.pages.is_power_of_two() {
+            self.mark = Some(token.to_owned());
+        }
+        false
+    }
 }
 
 /// Lists what is below a directory of a storage that is rooted at `root` in its bucket.
@@ -75,6 +97,7 @@ pub(crate) fn list<P: Pages>(
         recursive: options.recursive,
         after: options.start_after,
         next: None,
+        circle: Circle::default(),
         ended: false,
     };
     stream::try_unfold(listing, |listing| async move {
@@ -116,6 +139,9 @@ impl<P: Pages> Listing<P> {
         match page.next {
             None => self.ended = true,
             next if next == self.next => return Err(damaged(&self.call, "the next page is this page")),
+            Some(next) if self.circle.closes(&next) => {
+                return Err(damaged(&self.call, "its pages come round again and have no end"));
+            }
             next => self.next = next,
         }
         Ok((entries, self))
@@ -166,9 +192,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_listing_that_turns_in_a_circle_or_leaves_its_prefix_is_damaged() {
-        let circle = Book(vec![(vec![], Some("1")), (vec!["r/a"], Some("1"))]);
+        let stays = Book(vec![(vec![], Some("1")), (vec!["r/a"], Some("1"))]);
+        let circle =
+            Book(vec![(vec![], Some("1")), (vec!["r/a"], Some("2")), (vec![], Some("3")), (vec![], Some("1"))]);
         let elsewhere = Book(vec![(vec!["other"], None)]);
-        for book in [circle, elsewhere] {
+        for book in [stays, circle, elsewhere] {
             let error = names(book, ListOptions::new()).await.expect_err("damaged");
             assert_eq!((error.kind(), error.operation()), (ErrorKind::Corrupt, "list"), "{error}");
         }

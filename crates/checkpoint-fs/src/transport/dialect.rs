@@ -79,6 +79,12 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// Classifies a failure. `temporary` says whether the credentials carry a session token.
     fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, temporary: bool) -> Verdict;
 
+    /// Whether an answer that is no document bears a mark of the service. What a login page, a gateway or
+    /// another program at that address answers with success means nothing.
+    fn is_own(&self, _headers: &HeaderMap) -> bool {
+        true
+    }
+
     /// Checks a document that came with a success status.
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> std::result::Result<(), DocumentFault>;
 }

@@ -15,6 +15,7 @@ use super::{
     Again, Answer, AnswerForm, Call, Dialect, DocumentFault, Failure, Request, RetryPolicy, ServiceError, Signer,
     WallClock,
 };
+use crate::backend::headers::{STRANGER, content_range};
 use crate::credentials::{CredentialCache, Credentials};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
@@ -151,10 +152,14 @@ impl Transport {
         let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH));
         let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
         let is_object = request.answer == AnswerForm::Object && status.is_success();
-        let most = if is_object { usize::MAX } else { MAX_ANSWER };
+        let most = if is_object { object_length(&headers) } else { MAX_ANSWER };
         let body = match tokio::time::timeout(limit, read_body(response, length, most)).await {
             Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
             Ok(Err(error)) => return Err(cut_short(error)),
+            Ok(Ok(None)) if is_object => {
+                let message = format!("the answer goes on behind its end: length={most}");
+                return Err(Trouble::passing(Error::new(ErrorKind::Corrupt, message), true));
+            }
             Ok(Ok(None)) => {
                 let message = format!("the answer is longer than any that the service has: most={most}");
                 return Err(Trouble {
@@ -178,6 +183,13 @@ impl Transport {
         if !request.answer.accepts(status) {
             let said = self.parts.dialect.service_error(&headers, &body);
             return Err(self.refused(status, &headers, &said, credentials));
+        }
+        if request.answer != AnswerForm::Document
+            && status != StatusCode::NO_CONTENT
+            && !self.parts.dialect.is_own(&headers)
+        {
+            let error = Error::new(ErrorKind::Corrupt, "the answer is not one of the store").with_hint(STRANGER);
+            return Err(Trouble::passing(error, true));
         }
         if is_object && !is_delimited {
             let error = Error::new(ErrorKind::Corrupt, "the answer does not say where it ends, so it may be cut short")
@@ -294,6 +306,12 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
+/// The most bytes that an answer with an object can have: a part that says where it lies has no others.
+fn object_length(headers: &HeaderMap) -> usize {
+    let length = content_range(headers).and_then(|(first, last, _)| last.checked_sub(first)?.checked_add(1));
+    length.and_then(|length| usize::try_from(length).ok()).unwrap_or(usize::MAX)
+}
+
 /// Whether the end of an answer without a length is told by anything but the end of the connection.
 fn says_its_end(response: &reqwest::Response) -> bool {
     response.version() >= Version::HTTP_2 || response.headers().contains_key(TRANSFER_ENCODING)
@@ -324,13 +342,11 @@ async fn read_body(
     let expected = length.unwrap_or(0).min(UNKNOWN_LENGTH) as usize;
     let mut body = BytesMut::with_capacity(expected.max(first.len()));
     body.extend_from_slice(&first);
-    while let Some(piece) = response.chunk().await? {
+    while body.len() <= most {
+        let Some(piece) = response.chunk().await? else { return Ok(Some(body.freeze())) };
         body.extend_from_slice(&piece);
-        if body.len() > most {
-            return Ok(None);
-        }
     }
-    Ok(Some(body.freeze()))
+    Ok(None)
 }
 
 fn not_sent(error: reqwest::Error) -> Trouble {

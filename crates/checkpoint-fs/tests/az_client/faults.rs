@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use checkpoint_fs::{
-    CopyOptions, DeleteOptions, ErrorKind, ObjectPath, Retry, StatOptions, Storage, StorageExt, WriteMode,
-    WriteOptions, WriteOutcome,
+    CopyOptions, DeleteOptions, Error, ErrorKind, ObjectPath, ReadOptions, Retry, StatOptions, Storage, StorageExt,
+    WriteMode, WriteOptions, WriteOutcome,
 };
 
 use crate::fake::{Fake, Received, Reply};
@@ -238,5 +238,30 @@ async fn a_signature_is_never_logged_or_shown() {
     assert!(logged.contains("az://data/base/x"), "the log is on: {} bytes", logged.len());
     for text in [logged, format!("{storage:?} {refused:?} {refused}")] {
         assert!(!text.contains(SIGNATURE), "a secret is shown");
+    }
+}
+
+/// What a web page answers to everything is no success, and says nothing of what the store has.
+#[tokio::test]
+async fn who_is_not_the_store_is_not_believed() {
+    for (status, kind) in
+        [(200, ErrorKind::Corrupt), (201, ErrorKind::Corrupt), (202, ErrorKind::Corrupt), (404, ErrorKind::Io)]
+    {
+        let fake = Fake::script(vec![Reply::page(status)]).await;
+        let storage = with_key(&fake);
+        let failed = |error: Error| {
+            assert_eq!(error.kind(), kind, "{status}: {error:?}");
+            assert!(error.hint().is_some_and(|hint| hint.contains("endpoint")), "{status}: {error:?}");
+        };
+        failed(storage.read(&path("x"), ReadOptions::new()).await.expect_err("no object"));
+        failed(storage.stat(&path("x"), StatOptions::new()).await.expect_err("no object"));
+        failed(storage.delete(&path("x"), DeleteOptions::new()).await.expect_err("nobody deleted it"));
+        storage.list_files(&ObjectPath::root(), true).await.expect_err("no listing");
+        for mode in [WriteMode::IfAbsent, WriteMode::Overwrite] {
+            let written = storage.write(&path("x"), "1".into(), WriteOptions::new().mode(mode)).await;
+            assert!(matches!(written, Err(_) | Ok(WriteOutcome::Unknown(_))), "{status}: {written:?}");
+        }
+        let copied = storage.copy(&path("x"), &path("y"), CopyOptions::new()).await;
+        assert!(matches!(copied, Err(_) | Ok(WriteOutcome::Unknown(_))), "{status}: {copied:?}");
     }
 }

@@ -48,7 +48,7 @@ async fn serve(mut stream: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
         let url = text.split(' ').nth(1).unwrap_or_default().to_owned();
         let body = if url.contains("list-type=2") { LISTING } else { "bytes" };
         seen.lock().unwrap_or_else(PoisonError::into_inner).push(url);
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let answer = format!("HTTP/1.1 200 OK\r\netag: \"1\"\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }

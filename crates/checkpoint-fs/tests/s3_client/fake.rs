@@ -35,7 +35,7 @@ impl Received {
 /// What to do with a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
-    /// Answer properly.
+    /// Answer properly, as a store does.
     Answer { status: u16, headers: Vec<(&'static str, String)>, body: String },
     /// Send these bytes and close.
     Raw(String),
@@ -62,6 +62,15 @@ impl Reply {
             "<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>the fake says {code}</Message><RequestId>REQ1</RequestId></Error>"
         );
         Self::status(status, &body)
+    }
+
+    /// What a login page, a gateway or any other program answers to everything.
+    pub(crate) fn page(status: u16) -> Self {
+        let page = "<html><body>Please log in</body></html>";
+        let length = page.len();
+        Self::Raw(format!(
+            "HTTP/1.1 {status} Said\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{page}"
+        ))
     }
 
     pub(crate) fn with(self, name: &'static str, value: impl Into<String>) -> Self {
@@ -216,6 +225,8 @@ async fn answer(stream: &mut TcpStream, request: &Received, reply: Reply) -> boo
             if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
                 write!(head, "Content-Length: {}\r\n", body.len()).expect("a string");
             }
+            // Marks of a store: of S3's kind, and Azure.
+            head.push_str("x-amz-id-2: fake\r\nx-ms-version: 2023-11-03\r\n");
             for (name, value) in headers {
                 write!(head, "{name}: {value}\r\n").expect("a string");
             }

@@ -9,8 +9,8 @@ use crate::fake::{Fake, Received, Reply};
 use async_trait::async_trait;
 use bytes::Bytes;
 use checkpoint_fs::{
-    BucketStorage, CopyOptions, CredentialProvider, Credentials, Error, ErrorKind, Guard, ObjectPath, ReadOptions,
-    Result, Retry, StatOptions, Storage, StorageExt, WriteMode, WriteOptions, WriteOutcome,
+    BucketStorage, CopyOptions, CredentialProvider, Credentials, DeleteOptions, Error, ErrorKind, Guard, ObjectPath,
+    ReadOptions, Result, Retry, StatOptions, Storage, StorageExt, WriteMode, WriteOptions, WriteOutcome,
 };
 
 fn path(text: &str) -> ObjectPath {
@@ -102,12 +102,52 @@ async fn a_stalled_answer_times_out() {
 
 #[tokio::test]
 async fn an_object_that_may_be_cut_short_is_none() {
-    let unbounded = Reply::Raw("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly a part".to_owned());
+    let unbounded = Reply::Raw("HTTP/1.1 200 OK\r\nETag: \"1\"\r\nConnection: close\r\n\r\nonly a part".to_owned());
     assert_eq!(read_kind(&Fake::script(vec![unbounded]).await).await, ErrorKind::Corrupt);
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n";
+    let chunked = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n";
     let fake = Fake::script(vec![Reply::Raw(format!("{chunked}0\r\n\r\n"))]).await;
     assert_eq!(soon(read(&fake.storage())).await.expect("whole"), "whole");
     assert_eq!(read_kind(&Fake::script(vec![Reply::Raw(chunked.to_owned())]).await).await, ErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn a_part_is_not_read_beyond_its_end() {
+    let endless = "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 0-3/4\r\n\
+        Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n";
+    let fake = Fake::start(move |_, _| Reply::Stall(endless.to_owned())).await;
+    assert_eq!(read_kind(&fake).await, ErrorKind::Corrupt);
+}
+
+/// What a web page answers to everything is no success, and says nothing of what the store has.
+#[tokio::test]
+async fn who_is_not_the_store_is_not_believed() {
+    for status in [200, 201, 202, 206, 404] {
+        let fake = Fake::script(vec![Reply::page(status)]).await;
+        for (what, storage) in [("s3", fake.storage()), ("cos", fake.cos())] {
+            let kinds = if status == 404 { [ErrorKind::Io; 2] } else { [ErrorKind::Corrupt; 2] };
+            let failed = |error: Error| {
+                assert!(kinds.contains(&error.kind()), "{what} {status}: {error:?}");
+                assert!(error.hint().is_some_and(|hint| hint.contains("endpoint")), "{what} {status}: {error:?}");
+            };
+            failed(soon(read(&storage)).await.expect_err("no object"));
+            failed(soon(storage.stat(&path("k"), StatOptions::new())).await.expect_err("no object"));
+            for mode in [WriteMode::IfAbsent, WriteMode::Overwrite] {
+                let written = soon(storage.write(&path("k"), "mine".into(), WriteOptions::new().mode(mode))).await;
+                assert!(matches!(written, Err(_) | Ok(WriteOutcome::Unknown(_))), "{what} {status}: {written:?}");
+            }
+            let copied = soon(storage.copy(&path("k"), &path("l"), CopyOptions::new())).await;
+            assert!(matches!(copied, Err(_) | Ok(WriteOutcome::Unknown(_))), "{what} {status}: {copied:?}");
+            soon(storage.delete(&path("k"), DeleteOptions::new())).await.expect_err("nobody deleted it");
+            soon(storage.list_files(&ObjectPath::root(), true)).await.expect_err("no listing");
+        }
+    }
+}
+
+/// It may hide where it says that something is missing, for a moment.
+#[tokio::test]
+async fn a_gateway_that_knows_no_store_is_asked_again() {
+    let fake = Fake::script(vec![Reply::page(404), Reply::page(404), Reply::ok("whole")]).await;
+    assert_eq!((soon(read(&fake.storage())).await.expect("there"), fake.count()), ("whole".into(), 3));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use http::header::SERVER;
 use http::{HeaderMap, StatusCode};
 
 use super::batch;
-use crate::backend::headers::text;
+use crate::backend::headers::{describes, is_page, of_a_stranger, text};
 use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -24,7 +24,16 @@ impl Dialect for AzDialect {
         if is_azurite && error.code == "AuthorizationFailure" {
             return Verdict::new(ErrorKind::Unauthenticated, Again::Never, false, AUTHENTICATION);
         }
-        verdict(status, error, temporary)
+        let verdict = verdict(status, error, temporary);
+        if error.code.is_empty() && is_page(headers) && !self.is_own(headers) {
+            of_a_stranger(verdict)
+        } else {
+            verdict
+        }
+    }
+
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        headers.keys().any(|name| name.as_str().starts_with("x-ms-")) || describes(headers)
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
@@ -32,6 +41,9 @@ impl Dialect for AzDialect {
             return batch::parts(headers, body).map(drop).map_err(DocumentFault::Damaged);
         }
         let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
+        if root.name.eq_ignore_ascii_case("html") {
+            return Err(DocumentFault::Damaged("it is a web page".to_owned()));
+        }
         if root.name == "Error" {
             return Err(DocumentFault::Failed(service_error(headers, body)));
         }

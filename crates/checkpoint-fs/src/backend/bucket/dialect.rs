@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 
+use crate::backend::headers::{describes, is_page, of_a_stranger};
 use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -40,12 +41,23 @@ impl Dialect for XmlDialect {
         let mut verdict = (self.codes)(&error.code)
             .or_else(|| by_code(&error.code))
             .unwrap_or_else(|| by_status(status, &error.code, temporary));
+        if error.code.is_empty() && is_page(headers) && !self.is_own(headers) {
+            verdict = of_a_stranger(verdict);
+        }
         (self.refine)(&mut verdict, status, headers, error);
         verdict
     }
 
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        let marks = |name: &str| name.starts_with("x-amz-") || self.request_ids.contains(&name);
+        headers.keys().any(|name| marks(name.as_str())) || describes(headers)
+    }
+
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
         let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
+        if root.name.eq_ignore_ascii_case("html") {
+            return Err(DocumentFault::Damaged("it is a web page".to_owned()));
+        }
         if root.name == "Error" {
             let mut said = error_of(&root);
             if said.request_id.is_empty() {

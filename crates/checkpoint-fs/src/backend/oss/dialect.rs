@@ -39,6 +39,10 @@ impl Dialect for OssDialect {
         XML.verdict(status, headers, error, temporary)
     }
 
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        XML.is_own(headers)
+    }
+
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
         XML.check_document(headers, body).map_err(|fault| match fault {
             DocumentFault::Failed(said) => DocumentFault::Failed(with_cause(said, headers)),

@@ -74,6 +74,10 @@ impl Dialect for VolumeDialect {
         verdict
     }
 
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        self.cos.is_own(headers)
+    }
+
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> std::result::Result<(), DocumentFault> {
         self.cos.check_document(headers, body)
     }

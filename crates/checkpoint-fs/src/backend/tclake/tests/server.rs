@@ -165,7 +165,8 @@ async fn serve(mut stream: TcpStream, handler: Handler, log: Arc<Mutex<Vec<Recei
             Reply::Raw(status, body) => (status, body),
             Reply::Silence => return std::future::pending().await,
         };
-        let answer = format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer =
+            format!("HTTP/1.1 {status} Said\r\nx-cos-request-id: fake\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
