@@ -42,10 +42,10 @@ pub mod input;
 pub mod output;
 mod pipeline;
 mod report;
-pub mod row_hash;
 mod run;
 pub mod transform;
 
+pub use checkpoint_store::row_hash;
 pub use data_files::DataFiles;
 pub use error::{Error, ErrorKind, Result};
 pub use format::Format;

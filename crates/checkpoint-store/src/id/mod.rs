@@ -1,9 +1,22 @@
 //! IDs: which types can name a row, how they compare, and the set of those that are done.
 
 mod class;
+mod class_bytes;
+#[allow(dead_code, reason = "for the builder of sets")]
+mod compact;
+mod hash;
+#[allow(dead_code, reason = "for the builder of sets")]
+mod key_map;
+mod key_source;
 mod keys;
 mod set;
 
 pub use class::IdClass;
+pub use compact::CompactIdSet;
+#[allow(unused_imports, reason = "for the builder of sets")]
+pub(crate) use compact::{Encoder, Intervals};
+pub use hash::HashKey;
+#[allow(unused_imports, reason = "for the builder of sets")]
+pub(crate) use key_map::{KeyMap, Layout};
 pub use keys::{IdColumn, IdProblem, show_id};
 pub use set::{ExactIdSet, IdSet};

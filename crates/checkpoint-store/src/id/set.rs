@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, not};
 
 use super::class::IdClass;
+use super::key_source::differing;
 use super::keys::{IdColumn, Keys};
 use crate::error::{Error, Result};
 
@@ -33,15 +34,15 @@ pub trait IdSet: Debug + Send + Sync {
     /// `BadData` when the type cannot be an ID or is of another class: a string never equals a number.
     fn contains(&self, ids: &ArrayRef) -> Result<BooleanArray>;
 
-    /// How many of the integers from `first` to `last`, both included, are in the set. `None` where it cannot tell
-    /// by value, or not cheaply.
+    /// How many of the values from `first` to `last`, both included, are in the set; `None` where it cannot tell by
+    /// value. Integers and booleans count as they are, dates in milliseconds, times and timestamps in nanoseconds.
     fn count_between(&self, first: i128, last: i128) -> Option<u64> {
         let _ = (first, last);
         None
     }
 
-    /// How many rows at these positions of the file with this seed are in the set, of IDs that are row hashes.
-    /// `None` where it cannot tell, or not cheaply.
+    /// How many of the rows at these positions of the file with this seed have their row hash in the set; `None`
+    /// where it does not hold row hashes. See [`crate::row_hash`].
     fn count_rows(&self, seed: u64, positions: Range<u64>) -> Option<u64> {
         let _ = (seed, positions);
         None
@@ -119,12 +120,7 @@ impl ExactIdSet {
 
     fn agree(&self, other: &IdClass) -> Result<()> {
         match &self.class {
-            Some(class) if class != other => {
-                Err(Error::bad_data(format!("IDs of different types do not compare: committed={class} given={other}"))
-                    .with_hint(
-                        "the ID column changed its type since the checkpoint began; use a fresh checkpoint and output",
-                    ))
-            }
+            Some(class) if class != other => Err(differing(class, other)),
             _ => Ok(()),
         }
     }

@@ -1,0 +1,125 @@
+//! The table of a buffer: one line of 64 bytes for each partition.
+
+use super::bits::{load32, load64, load128};
+
+/// Bytes of an entry.
+pub(super) const ENTRY: usize = 64;
+
+/// How the keys of a partition are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One bit for each value from the first key to the last.
+    Bitmap = 0,
+    /// Low bits packed, the rest in unary.
+    Packed = 1,
+    /// Where each stretch of keys starts and how long it is.
+    Runs = 2,
+}
+
+impl Kind {
+    #[inline(always)]
+    fn of(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Bitmap),
+            1 => Some(Self::Packed),
+            2 => Some(Self::Runs),
+            _ => None,
+        }
+    }
+}
+
+/// A partition: which keys it covers, where its body lies, and how that is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The first key.
+    pub(super) first: u128,
+    /// The last key.
+    pub(super) last: u128,
+    /// Where the body starts in the buffer.
+    pub(super) offset: usize,
+    /// How many keys of the set come before the first one.
+    pub(super) before: u64,
+    /// Buckets of packed keys; runs; 0.
+    pub(super) units: u32,
+    /// Where the directory starts in the body.
+    pub(super) directory: u32,
+    /// Where the packed numbers start in the body.
+    pub(super) numbers: u32,
+    /// How the keys are stored.
+    pub(super) kind: Kind,
+    /// Bits of a low part; of a run's start.
+    pub(super) width: u8,
+    /// Bits of a run's length.
+    pub(super) length_width: u8,
+    /// A run's start without this many low bits is its cell in the directory.
+    pub(super) shift: u8,
+}
+
+impl Entry {
+    /// From the last key to the first.
+    #[inline(always)]
+    pub(super) fn span(&self) -> u128 {
+        self.last.wrapping_sub(self.first)
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&self.last.to_le_bytes());
+        out.extend_from_slice(&(self.offset as u64).to_le_bytes());
+        out.extend_from_slice(&self.before.to_le_bytes());
+        for number in [self.units, self.directory, self.numbers] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&[self.kind as u8, self.width, self.length_width, self.shift]);
+    }
+
+    /// The entry at `at`; `None` where there is none, or one of no known kind.
+    #[inline(always)]
+    pub(super) fn read(bytes: &[u8], at: usize) -> Option<Self> {
+        let line: &[u8; ENTRY] = bytes.get(at..)?.first_chunk()?;
+        let kinds = load32(line, 60).to_le_bytes();
+        Some(Self {
+            first: load128(line, 0),
+            last: load128(line, 16),
+            offset: usize::try_from(load64(line, 32)).ok()?,
+            before: load64(line, 40),
+            units: load32(line, 48),
+            directory: load32(line, 52),
+            numbers: load32(line, 56),
+            kind: Kind::of(kinds[0])?,
+            width: kinds[1],
+            length_width: kinds[2],
+            shift: kinds[3],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written() {
+        let entry = Entry {
+            first: 1 << 100,
+            last: (1 << 100) + 77,
+            offset: 4096,
+            before: 12,
+            units: 3,
+            directory: 8,
+            numbers: 24,
+            kind: Kind::Runs,
+            width: 7,
+            length_width: 9,
+            shift: 2,
+        };
+        let mut bytes = vec![0];
+        entry.write(&mut bytes);
+        assert_eq!(bytes.len(), 1 + ENTRY);
+        assert_eq!(Entry::read(&bytes, 1), Some(entry));
+        assert_eq!(entry.span(), 77);
+        assert_eq!(Entry::read(&bytes, 2), None);
+        bytes[61] = 3;
+        assert_eq!(Entry::read(&bytes, 1), None);
+    }
+}
