@@ -23,8 +23,8 @@ impl Location {
     /// # Errors
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) for an empty URL, a missing bucket, user
     /// information before `@` (it is not repeated in the message; Azure's URLs may have their container
-    /// there), a path with `//`, `.` or `..`, or one slash after a scheme, which would silently be a directory
-    /// of this machine.
+    /// there), a path with `//`, `.` or `..`, or one slash after a scheme or a `~`, which would silently be a
+    /// directory of this machine.
     pub fn parse(url: &str) -> Result<Self> {
         if url.is_empty() {
             return Err(Error::invalid_config("the URL is empty")
@@ -37,13 +37,20 @@ impl Location {
                 return Err(Error::invalid_config(format!("the URL has one slash after its scheme: scheme={scheme}"))
                     .with_hint(format!("write {scheme}://{path}, or ./{scheme}:/{path} for a path of this machine")));
             }
+            if names_a_home(url) {
+                return Err(Error::invalid_config(format!(
+                    "`~` is a shell's word, and is not expanded here: path={url:?}"
+                ))
+                .with_hint(format!("write the whole path, or ./{url} for a directory that is called so")));
+            }
             return Self::local(Path::new(url), url);
         };
         let scheme = scheme.to_ascii_lowercase();
         if scheme == "file" || scheme == "local" {
             let path = rest.strip_prefix("localhost/").map_or_else(|| rest.to_owned(), |r| format!("/{r}"));
             if !path.starts_with('/') {
-                return Err(Error::invalid_config(format!("a file URL names a host or a relative path: url={url:?}"))
+                let shown = url.rsplit('@').next().unwrap_or(url); // what stands before it may be a secret
+                return Err(Error::invalid_config(format!("a file URL names a host or a relative path: {shown:?}"))
                     .with_hint("write file:///abs/path, or the plain path"));
             }
             return Self::local(Path::new(&path), url);
@@ -142,6 +149,16 @@ fn names_a_container(scheme: &str, authority: &str) -> bool {
         })
 }
 
+/// Whether a shell would read the first segment as somebody's home directory: `~` or `~user`.
+fn names_a_home(path: &str) -> bool {
+    let Some((user, _)) = path.strip_prefix('~').map(|rest| rest.split_once('/').unwrap_or((rest, ""))) else {
+        return false;
+    };
+    // A plain name such as `~backup` is more likely to be a file's.
+    let is_below = path.contains('/');
+    user.is_empty() || is_below && user.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+}
+
 /// Splits `scheme://rest`.
 fn split_scheme(url: &str) -> Option<(&str, &str)> {
     url.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
@@ -202,14 +219,28 @@ mod tests {
 
     #[test]
     fn refuses_what_is_ambiguous_and_never_repeats_credentials() {
-        for bad in ["", "s3://", "s3:///key", "s3://b/a//b", "s3://b/../c", "file://host/x", "s3:/b/x", "file:/x"] {
+        for bad in [
+            "",
+            "s3://",
+            "s3:///key",
+            "s3://b/a//b",
+            "s3://b/../c",
+            "file://host/x",
+            "s3:/b/x",
+            "file:/x",
+            "~",
+            "~/x",
+            "~root/x",
+        ] {
             assert!(Location::parse(bad).is_err(), "{bad}");
         }
-        for path in ["./s3:/b/x", "a:b", "12:/x", "dir/s3:/x"] {
+        for path in ["./s3:/b/x", "a:b", "12:/x", "dir/s3:/x", "./~/x", "~backup", "~$a/x", "a/~/x"] {
             assert_eq!(Location::parse(path).expect("a plain path").scheme(), "file", "{path}");
         }
-        let error = Location::parse("s3://AKID:hunter2@bkt/x").expect_err("refused");
-        assert!(!format!("{error} {error:?}").contains("hunter2"));
+        for bad in ["s3://AKID:hunter2@bkt/x", "s3:/AKID:hunter2@bkt/x", "file://me:hunter2@host/x"] {
+            let error = Location::parse(bad).expect_err("refused");
+            assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
     }
 
     #[test]
