@@ -120,7 +120,9 @@ fn host_name(host: &str) -> Option<&str> {
         }
         None => port.is_empty(),
     };
-    let valid = name.starts_with('[') || !(name.is_empty() || name.contains(char::is_whitespace));
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') || !c.is_ascii();
+    let plain = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace) && name.chars().all(of_a_name);
+    let valid = name.starts_with('[') || plain(name);
     (port_fits && valid).then_some(name)
 }
 
@@ -169,6 +171,10 @@ mod tests {
             "http://[::1",
             "http://[::1]x",
             "http://[zz]",
+            "https://AccountName=acct;AccountKey=hunter2",
+            "https://sv=1&sig=hunter2",
+            "http://minio%2elocal",
+            "http://(minio)",
             "//minio.local",
             "http:minio.local",
             "https://user:hunter2@minio.local",

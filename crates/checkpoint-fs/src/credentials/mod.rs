@@ -14,6 +14,8 @@ mod expiry;
 mod fixed;
 #[cfg(feature = "gs")]
 pub(crate) mod google;
+#[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+mod shown_path;
 
 use std::fmt;
 use std::time::SystemTime;
@@ -24,6 +26,8 @@ pub(crate) use self::cache::CredentialCache;
 pub use self::chain::ProviderChain;
 pub use self::environment::AwsEnvironment;
 pub use self::fixed::{AnonymousCredentials, StaticCredentials};
+#[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+pub(crate) use self::shown_path::ShownPath;
 use crate::error::Result;
 
 /// A text that no message, log line or `Debug` output shows.

@@ -244,7 +244,8 @@ impl Transport {
         let message = if said.message.is_empty() {
             format!("the service answered with an error: status={}", status.as_u16())
         } else {
-            format!("the service answered: {}: status={}", one_line(&said.message), status.as_u16())
+            let message = without_secrets(&said.message, used);
+            format!("the service answered: {}: status={}", one_line(&message), status.as_u16())
         };
         let mut error = Error::new(verdict.kind, message);
         if !said.code.is_empty() {
@@ -381,6 +382,13 @@ fn closed() -> Error {
     Error::new(ErrorKind::Io, "the storage was closed")
 }
 
+/// A service's words without what only we and it should know; some repeat the headers that they got.
+fn without_secrets(text: &str, used: &Credentials) -> String {
+    let secrets = [Some(used.secret_access_key()), used.session_token()];
+    let secrets = secrets.into_iter().flatten().map(|secret| secret.expose()).filter(|secret| !secret.is_empty());
+    secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+}
+
 fn one_line(text: &str) -> String {
     text.chars().take(MESSAGE_LIMIT).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -390,6 +398,14 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
+
+    #[test]
+    fn a_service_that_repeats_a_secret_is_not_repeated() {
+        let used = Credentials::new("AKID", "hunter2").with_session_token(Some("t0ken".to_owned()));
+        let said = without_secrets("bad token t0ken of AKID, secret hunter2", &used);
+        assert_eq!(said, "bad token *** of AKID, secret ***");
+        assert_eq!(without_secrets("as it is", &Credentials::anonymous()), "as it is");
+    }
 
     #[test]
     fn both_forms_of_retry_after_are_read() {

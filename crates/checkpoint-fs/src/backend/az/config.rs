@@ -208,6 +208,10 @@ impl Settings {
             (None, None, None) => None,
         };
         let variable = environment.get(ACCOUNT_NAME);
+        if variable.is_some_and(|name| !is_account(name)) {
+            // Not repeated: a connection string may have come there.
+            return Err(Error::invalid_config(format!("{ACCOUNT_NAME} is not the name of an account")).with_hint(NAMES));
+        }
         let account = connection
             .as_ref()
             .and_then(|(c, source)| Some(Setting::new(c.account.clone()?, source.clone())))
@@ -233,12 +237,13 @@ impl Settings {
     }
 }
 
+const NAMES: &str = "a name has 3 to 24 lower-case letters and digits, and no host";
+
 /// The account that the URL or an option names.
 fn named_account(options: &AzOptions, place: Option<&Place>) -> Result<Option<Setting<String>>> {
     let option = options.account_name.as_deref();
     if option.is_some_and(|name| !is_account(name)) {
-        return Err(Error::invalid_config("account_name is not the name of an account")
-            .with_hint("a name has 3 to 24 lower-case letters and digits, and no host"));
+        return Err(Error::invalid_config("account_name is not the name of an account").with_hint(NAMES));
     }
     Ok(match (place.and_then(|p| p.account.as_deref()), option) {
         (Some(url), Some(option)) if url != option => {

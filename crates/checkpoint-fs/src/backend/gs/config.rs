@@ -247,6 +247,10 @@ fn endpoint(asked: Option<(String, String)>, environment: &Environment) -> Resul
     }
     if let Some(domain) = environment.get(UNIVERSE_VARIABLE).filter(|domain| *domain != "googleapis.com") {
         let source = format!("environment: {UNIVERSE_VARIABLE}");
+        if domain.starts_with('.') || domain.contains(['/', ':', '?', '#']) {
+            return Err(Error::invalid_config(format!("the domain of a cloud is a plain name: source={source}"))
+                .with_hint("write it as example.com, or give a whole URL as endpoint_url"));
+        }
         return Ok((Endpoint::parse(&format!("https://storage.{domain}"), &source)?, source));
     }
     Ok((Endpoint::parse("https://storage.googleapis.com", "default")?, "default".to_owned()))
@@ -312,6 +316,10 @@ mod tests {
             assert_eq!((config.endpoint().0.as_str(), config.is_google()), (expected, is_google));
         }
         assert!(resolve(serde_json::json!({"endpoint_url": "127.0.0.1:4443"}), &[]).is_err(), "no scheme");
+        for bad in ["http://me:hunter2@x/", "/x", ".x", "x/#", "AccountKey=hunter2"] {
+            let error = resolve(serde_json::json!({}), &[("GOOGLE_CLOUD_UNIVERSE_DOMAIN", bad)]).expect_err(bad);
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use url::{Host, Url};
 
 use super::answer;
 use super::service::{Exchange, Route, Services};
-use crate::credentials::{Credentials, Secret};
+use crate::credentials::{Credentials, Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -119,7 +119,7 @@ impl Container {
             Token::File(path) => {
                 let text = tokio::fs::read_to_string(path).await.map_err(|e| {
                     let what = "the token for the container's agent cannot be read";
-                    Error::invalid_config(format!("{what}: variable={TOKEN_FILE} path={}", path.display()))
+                    Error::invalid_config(format!("{what}: variable={TOKEN_FILE} path={}", ShownPath(path)))
                         .with_source(e)
                 })?;
                 (Secret::new(text), TOKEN_FILE)

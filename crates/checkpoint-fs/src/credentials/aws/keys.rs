@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::files::{self, AwsFiles};
 use super::ini::{self, Section, Value};
 use super::path;
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, ShownPath};
 use crate::error::{Error, Result};
 use crate::options::Environment;
 
@@ -44,7 +44,7 @@ pub(super) fn of_config_file(files: &AwsFiles, profile: &str) -> Result<Option<C
 pub(super) fn of_ec2_file(environment: &Environment) -> Result<Option<Credentials>> {
     let Some(given) = environment.raw(EC2_FILE) else { return Ok(None) };
     let path = path::expand_home(given, environment);
-    let wrong = |what: &str| Error::invalid_config(format!("{what}: variable={EC2_FILE} path={}", path.display()));
+    let wrong = |what: &str| Error::invalid_config(format!("{what}: variable={EC2_FILE} path={}", ShownPath(&path)));
     let text = std::fs::read_to_string(&path).map_err(|e| wrong("the file cannot be read").with_source(e))?;
     let value = |name: &str| {
         // Of several lines the last one counts.

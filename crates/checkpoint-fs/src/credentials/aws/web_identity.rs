@@ -7,7 +7,7 @@ use super::ini;
 use super::service::Services;
 use super::setup::Setup;
 use super::sts::{self, AssumeRole};
-use crate::credentials::Credentials;
+use crate::credentials::{Credentials, ShownPath};
 use crate::error::{Error, Result};
 
 /// A role, and the file that holds the token for it.
@@ -53,9 +53,12 @@ impl WebIdentity {
     /// Reads the token afresh, as it is replaced from time to time, and asks STS.
     pub(super) async fn load(&self, services: &Services) -> Result<Credentials> {
         let token = tokio::fs::read_to_string(&self.token_file).await.map_err(|e| {
-            Error::invalid_config(format!("the web identity token cannot be read: path={}", self.token_file.display()))
-                .with_hint("check AWS_WEB_IDENTITY_TOKEN_FILE, or web_identity_token_file in the profile")
-                .with_source(e)
+            Error::invalid_config(format!(
+                "the web identity token cannot be read: path={}",
+                ShownPath(&self.token_file)
+            ))
+            .with_hint("check AWS_WEB_IDENTITY_TOKEN_FILE, or web_identity_token_file in the profile")
+            .with_source(e)
         })?;
         sts::assume_role_with_web_identity(services, &self.endpoint, &self.request, token.trim()).await
     }

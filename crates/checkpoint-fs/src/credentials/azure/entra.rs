@@ -12,7 +12,7 @@ use url::{Host, Url};
 
 use super::authorization::bearer;
 use super::token::{Question, TokenClient};
-use crate::credentials::{CredentialProvider, Credentials, Secret};
+use crate::credentials::{CredentialProvider, Credentials, Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
 use crate::transport::{ClientSettings, RetryPolicy, SystemClock};
@@ -110,7 +110,7 @@ impl EntraProvider {
             Proof::FederatedFile(path) => {
                 let assertion = tokio::fs::read_to_string(path).await.map_err(|e| {
                     Error::new(ErrorKind::Unauthenticated, "the federated token cannot be read")
-                        .with_hint(format!("AZURE_FEDERATED_TOKEN_FILE names it: path={}", path.display()))
+                        .with_hint(format!("AZURE_FEDERATED_TOKEN_FILE names it: path={}", ShownPath(path)))
                         .with_source(e)
                 })?;
                 form.push(("client_assertion_type", Secret::new(ASSERTION_TYPE)));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::key::Key;
 use super::{GoogleParts, Token};
-use crate::credentials::Secret;
+use crate::credentials::{Secret, ShownPath};
 use crate::error::{Error, Result};
 use crate::options::Environment;
 
@@ -76,7 +76,7 @@ fn set_up(environment: &Environment) -> Result<Option<Found>> {
 fn from_file(path: &Path, source: &str) -> Result<Found> {
     // Neither the content nor a parser's words about it are repeated.
     let wrong = |why: String| {
-        Error::invalid_config(format!("the credential file {why}: path={} source={source}", path.display()))
+        Error::invalid_config(format!("the credential file {why}: path={} source={source}", ShownPath(path)))
             .with_hint("give a file that Google Cloud's console or gcloud made, or unset it")
     };
     let size = std::fs::metadata(path).map_err(|e| wrong(format!("cannot be read ({})", e.kind())))?.len();

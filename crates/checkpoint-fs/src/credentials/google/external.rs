@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::exchange::{Asked, CLOUD_SCOPE, Exchange};
 use super::key::{External, Subject};
 use super::{AccessToken, impersonate};
-use crate::credentials::Secret;
+use crate::credentials::{Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 
 const EXCHANGED: Asked = Asked {
@@ -46,7 +46,7 @@ pub(super) async fn token(exchange: &Exchange, key: &External, scope: &str) -> R
 async fn subject(exchange: &Exchange, key: &External) -> Result<Secret> {
     let text = match &key.subject {
         Subject::File(path) => tokio::fs::read(path).await.map_err(|e| {
-            let message = format!("the other provider's token cannot be read ({}): path={}", e.kind(), path.display());
+            let message = format!("the other provider's token cannot be read ({}): path={}", e.kind(), ShownPath(path));
             Error::invalid_config(message).with_hint("check `credential_source.file` in the credential file")
         })?,
         Subject::Url { url, headers } => {

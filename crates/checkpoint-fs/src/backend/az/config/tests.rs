@@ -135,6 +135,10 @@ fn what_is_wrong_or_contradicts_itself_is_refused() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
     }
+    let misplaced = [("AZURE_STORAGE_ACCOUNT_NAME", "AccountName=acct;AccountKey=hunter2=")];
+    let error = resolve("az://data", serde_json::json!({}), &misplaced).expect_err("no name");
+    assert!(error.to_string().contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error}");
+    assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 
 use super::issued::Issued;
-use crate::credentials::{CredentialProvider, Credentials};
+use crate::credentials::{CredentialProvider, Credentials, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
 use crate::transport::{ClientSettings, TlsRoots};
@@ -120,7 +120,7 @@ impl CredentialProvider for OidcRole {
 
     async fn load(&self) -> Result<Option<Credentials>> {
         let token = tokio::fs::read_to_string(&self.token_file).await.map_err(|e| {
-            let path = self.token_file.display();
+            let path = ShownPath(&self.token_file);
             Error::invalid_config(format!("the OIDC token cannot be read: path={path}"))
                 .with_hint(format!("{TOKEN_FILE_VARIABLE} names the file"))
                 .with_source(e)
