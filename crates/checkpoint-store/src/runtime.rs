@@ -4,8 +4,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// A runtime, shared.
 pub type RuntimeRef = Arc<dyn Runtime>;
@@ -77,11 +80,26 @@ pub trait Runtime: Debug + Send + Sync + 'static {
     /// Runs a future in the background.
     fn spawn(&self, future: BoxFuture<'static, ()>) -> TaskHandle;
 
+    /// Runs work that keeps a processor busy where it is in nobody's way, and resolves when it is done. The work is
+    /// done even if nobody awaits it any more.
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()>;
+
     /// This process.
     fn identity(&self) -> ProcessIdentity;
 
     /// Whether another process still lives.
     fn liveness(&self, other: &ProcessIdentity) -> Liveness;
+}
+
+/// Runs work as [`Runtime::run_blocking`] does, and answers what it answers.
+pub(crate) async fn blocking<T: Send + 'static>(
+    runtime: &dyn Runtime,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (done, answer) = oneshot::channel();
+    runtime.run_blocking(Box::new(move || drop(done.send(work())))).await;
+    let ended = |_| Error::new(ErrorKind::Storage, "the program is ending, and what it was about to do was given up");
+    answer.await.unwrap_or_else(|e| Err(ended(e)))
 }
 
 /// The real thing: the kernel's clocks, tokio's tasks.
@@ -127,6 +145,15 @@ impl Runtime for SystemRuntime {
     fn spawn(&self, future: BoxFuture<'static, ()>) -> TaskHandle {
         let handle = tokio::spawn(future).abort_handle();
         TaskHandle::new(move || handle.abort())
+    }
+
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        let running = tokio::task::spawn_blocking(work);
+        Box::pin(async move {
+            if let Err(Ok(panic)) = running.await.map_err(tokio::task::JoinError::try_into_panic) {
+                std::panic::resume_unwind(panic);
+            }
+        })
     }
 
     fn identity(&self) -> ProcessIdentity {

@@ -159,6 +159,11 @@ impl Runtime for ManualRuntime {
         TaskHandle::new(move || handle.abort())
     }
 
+    /// At once, where it is awaited.
+    fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { work() })
+    }
+
     fn identity(&self) -> ProcessIdentity {
         let (host, pid) = self.process.clone();
         ProcessIdentity {
