@@ -81,7 +81,10 @@ pub use closed::{ClosedList, TaskRanges};
 pub use complete::CompleteFile;
 pub use data::{DataReader, ParquetIds};
 pub use error::{Error, ErrorKind, Result};
-pub use id::{CompactIdSet, ExactIdSet, HashKey, IdClass, IdColumn, IdProblem, IdSet, show_id};
+pub use id::{
+    CompactIdSet, ExactIdSet, GrowingIdSet, HashKey, IdClass, IdColumn, IdProblem, IdSet, IdSetBuilder, IdSetOptions,
+    Repeats, show_id,
+};
 pub use job::{Difference, Fingerprint, InputFile, JobFile};
 pub use layout::FAILED_DIR;
 pub use lease::{AttemptFile, AttemptState, LeaseOptions};

@@ -1,5 +1,6 @@
 //! IDs: which types can name a row, how they compare, and the set of those that are done.
 
+mod build;
 mod class;
 mod class_bytes;
 #[allow(dead_code, reason = "for the builder of sets")]
@@ -9,8 +10,11 @@ mod hash;
 mod key_map;
 mod key_source;
 mod keys;
+mod layers;
 mod set;
 
+pub(crate) use build::merge_sets;
+pub use build::{GrowingIdSet, IdSetBuilder, IdSetOptions, Repeats};
 pub use class::IdClass;
 pub use compact::CompactIdSet;
 #[allow(unused_imports, reason = "for the builder of sets")]
@@ -19,4 +23,5 @@ pub use hash::HashKey;
 #[allow(unused_imports, reason = "for the builder of sets")]
 pub(crate) use key_map::{KeyMap, Layout};
 pub use keys::{IdColumn, IdProblem, show_id};
+pub(crate) use layers::Layers;
 pub use set::{ExactIdSet, IdSet};
