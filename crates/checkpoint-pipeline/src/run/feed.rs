@@ -44,9 +44,11 @@ impl Feed {
         done: Arc<dyn IdSet>,
         halt: CancellationToken,
     ) -> Result<Self> {
+        let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
         let memory_units = (pipeline.memory as u64 / UNIT).max(1).min(u64::from(u32::MAX));
         Ok(Self {
-            rows: Arc::new(Rows::new(pipeline, prepared, prepared.config.clone())),
+            unique: pipeline.check_unique.then(|| Repeats::new(&rows)),
+            rows,
             done,
             counters: pipeline.counters(),
             runtime: pipeline.runtime.clone(),
@@ -55,7 +57,6 @@ impl Feed {
             memory_units,
             memory_factor: pipeline.transform.memory_factor().max(1) as u64,
             halt,
-            unique: pipeline.check_unique.then(Repeats::default),
             skipped: 0,
         })
     }
@@ -113,7 +114,7 @@ impl Feed {
     fn count(&mut self, ids: &IdColumn, places: &Places, done_rows: u64) -> Result<()> {
         add(&self.counters.read_rows, ids.len() as u64);
         if let Some(unique) = &mut self.unique {
-            unique.insert(ids, places)?;
+            unique.insert(&self.rows, ids, places)?;
         }
         self.skipped += done_rows;
         add(&self.counters.skipped_rows, done_rows);

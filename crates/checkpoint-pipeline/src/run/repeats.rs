@@ -1,78 +1,107 @@
 //! IDs that occur more than once in the input.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use checkpoint_store::{IdColumn, IdSet, show_id};
+use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, IdSetOptions, show_id};
 
 use super::feed::Rows;
-use super::item::{Places, place};
+use super::item::Places;
 use crate::error::{Error, Result};
-use crate::input::SourceFile;
 
 /// How many examples an error names.
 const EXAMPLES: usize = 3;
 
-/// Every ID seen so far, and where.
-#[derive(Debug, Default)]
-pub(super) struct Repeats {
-    seen: HashMap<Vec<u8>, (u32, u64)>,
-    files: Vec<Arc<SourceFile>>,
+/// Every ID seen so far. Where it stood is found by reading the input once more, should it come again.
+#[derive(Debug)]
+pub(super) struct Repeats(GrowingIdSet);
+
+/// An ID that was there before.
+#[derive(Debug)]
+struct Repeat {
+    id: ExactIdSet,
+    text: String,
+    first: Option<String>,
+    second: String,
 }
 
 impl Repeats {
+    pub(super) fn new(rows: &Rows) -> Self {
+        let mut options = IdSetOptions::default();
+        options.row_hash = rows.id_column().is_none();
+        Self(GrowingIdSet::new(options))
+    }
+
     /// Takes IDs in.
     ///
     /// # Errors
     /// `BadData` naming both places of the first that was there already.
-    pub(super) fn insert(&mut self, ids: &IdColumn, places: &Places) -> Result<()> {
-        match self.add(ids, places).into_iter().next() {
-            None => Ok(()),
-            Some(example) => Err(Error::bad_data(format!("an ID occurs twice in the input: {example}"))
-                .with_hint("IDs must be unique in a job; remove the repeated rows, or use --row-hash")),
-        }
+    pub(super) fn insert(&mut self, rows: &Arc<Rows>, ids: &IdColumn, places: &Places) -> Result<()> {
+        let Some(repeat) = self.add(ids, places)? else { return Ok(()) };
+        let examples = with_places(rows, vec![repeat])?;
+        Err(Error::bad_data(format!("an ID occurs twice in the input: {examples}"))
+            .with_hint("IDs must be unique in a job; remove the repeated rows, or use --row-hash"))
     }
 
-    /// Takes IDs in; answers those that were there already, in words.
-    fn add(&mut self, ids: &IdColumn, places: &Places) -> Vec<String> {
-        if self.files.last().is_none_or(|last| !Arc::ptr_eq(last, &places.file)) {
-            self.files.push(places.file.clone());
-        }
-        let file = (self.files.len() - 1) as u32;
-        let mut found = Vec::new();
-        for (row, key) in ids.canonical_keys().enumerate() {
-            let here = places.rows.get(row).copied().unwrap_or_default();
-            if let Some((first_file, first_row)) = self.seen.insert(key, (file, here)) {
-                let first = place(&self.files[first_file as usize], first_row);
-                let text = format!("id={} at={first} and at={}", show_id(ids.array(), row), places.show(row));
-                if found.len() < EXAMPLES {
-                    found.push(text);
-                }
+    /// Takes IDs in; answers the first that was there already.
+    fn add(&mut self, ids: &IdColumn, places: &Places) -> Result<Option<Repeat>> {
+        let repeat = |row: usize, first: Option<usize>| -> Result<Repeat> {
+            let mut id = ExactIdSet::new();
+            if let Ok(one) = IdColumn::try_new(&ids.array().slice(row, 1))? {
+                id.insert(&one)?;
+            }
+            let first = first.map(|row| places.show(row));
+            Ok(Repeat { id, text: show_id(ids.array(), row), first, second: places.show(row) })
+        };
+        let before = self.0.first_common(ids)?;
+        let found = match ids.duplicate() {
+            Some(IdProblem::Duplicate { first, second, .. }) if before.is_none_or(|row| second < row) => {
+                Some(repeat(second, Some(first))?)
+            }
+            _ => before.map(|row| repeat(row, None)).transpose()?,
+        };
+        self.0.insert(ids)?;
+        Ok(found)
+    }
+}
+
+/// Reads the input until it is known where each ID stands first, and puts it all in words.
+fn with_places(rows: &Arc<Rows>, mut repeats: Vec<Repeat>) -> Result<String> {
+    let narrow = rows.narrowed();
+    'files: for file in &narrow.files {
+        let mut open = narrow.open(file)?;
+        while repeats.iter().any(|repeat| repeat.first.is_none()) {
+            let Some(piece) = open.next()? else { continue 'files };
+            for repeat in repeats.iter_mut().filter(|repeat| repeat.first.is_none()) {
+                repeat.first = repeat.id.first_common(&piece.ids)?.map(|row| piece.places.show(row));
             }
         }
-        found
+        break;
     }
+    let example = |repeat: Repeat| {
+        let first = repeat.first.unwrap_or_else(|| String::from("an earlier row"));
+        format!("id={} at={first} and at={}", repeat.text, repeat.second)
+    };
+    Ok(repeats.into_iter().map(example).collect::<Vec<_>>().join("; "))
 }
 
 /// The error for an input in which more rows are done than there are IDs: reads it once more for examples.
 pub(super) fn find_repeats(rows: &Arc<Rows>, done: &dyn IdSet, skipped: u64) -> Result<Error> {
     let narrow = rows.narrowed();
-    let mut repeats = Repeats::default();
-    let mut examples = Vec::new();
+    let mut seen = Repeats::new(&narrow);
+    let mut repeats = Vec::new();
     'files: for file in &narrow.files {
         let mut open = narrow.open(file)?;
         while let Some(piece) = open.next()? {
-            examples.extend(repeats.add(&piece.ids, &piece.places));
-            if examples.len() >= EXAMPLES {
+            repeats.extend(seen.add(&piece.ids, &piece.places)?);
+            if repeats.len() >= EXAMPLES {
                 break 'files;
             }
         }
     }
-    examples.truncate(EXAMPLES);
     Ok(Error::bad_data(format!(
         "the input repeats IDs: at least {skipped} of its rows have one of the {} IDs that are done: {}",
         done.len(),
-        examples.join("; ")
+        with_places(&narrow, repeats)?
     ))
     .with_hint(
         "IDs must be unique in a job, or rows are taken for done that are not; --check-unique finds repeats at once",
