@@ -11,7 +11,7 @@ use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
 use crate::complete::{CompleteFile, OutputView};
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{ExactIdSet, IdColumn, IdSet, show_id};
+use crate::id::{IdColumn, IdSet, show_id};
 use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, timestamp};
@@ -76,7 +76,7 @@ pub(crate) struct Ready {
     pub(crate) job: JobFile,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) closed: ClosedList,
-    pub(crate) ids: Arc<ExactIdSet>,
+    pub(crate) ids: Arc<dyn IdSet>,
     pub(crate) output_schema: Option<Schema>,
     pub(crate) failed_rows: u64,
     pub(crate) recovery: RecoveryReport,
@@ -172,7 +172,7 @@ impl Attempt {
                 ids.class()
             )));
         }
-        if let Some(row) = self.ready.ids.first_common(&ids)? {
+        if let Some(row) = self.ready.ids.contains(ids.array())?.iter().position(|done| done == Some(true)) {
             return Err(Error::bad_data(format!(
                 "an ID is done already, by a task of an earlier attempt: id={} row={row} task={task}",
                 show_id(ids.array(), row)

@@ -10,12 +10,13 @@ use crate::complete::{Found, OutputView, judge};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::FencedStorage;
+use crate::id::IdSetOptions;
 use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
 use crate::names::JobId;
 use crate::record::decode_schema;
-use crate::recovery::{Damage, Settled, settle};
+use crate::recovery::{Damage, Settled, Wants, settle};
 use crate::snapshot::Snapshot;
 
 /// How often a begin starts anew because a job ended meanwhile.
@@ -31,6 +32,8 @@ pub struct BeginOptions {
     pub allow_changed_read: bool,
     /// Add to an output that holds data of jobs whose checkpoint is gone.
     pub append: bool,
+    /// How the set of the IDs that are done is built. Whether they are row hashes is what the fingerprint says.
+    pub ids: IdSetOptions,
 }
 
 /// What [`Attempt::begin`] found.
@@ -154,8 +157,8 @@ impl Start<'_> {
             record_fingerprint(fenced, lease.attempt(), fingerprint).await?;
         }
         let held = snapshot.fingerprint_of;
-        let now = Some(*fingerprint);
-        let settled = settle(fenced, &output, lease.attempt(), held, now, *reader, Damage::Refuse).await?;
+        let wants = Wants { job: Some(fingerprint), ids: options.ids.clone() };
+        let settled = settle(fenced, &output, lease.attempt(), held, wants, *reader, Damage::Refuse).await?;
         // After the records that Ray left were found to have the job's IDs: what is created here stays.
         let job = create_job(fenced, fingerprint, options.append).await?;
         let Settled { closed, plan, recovery, .. } = settled;
@@ -166,7 +169,7 @@ impl Start<'_> {
             job,
             fingerprint: (*fingerprint).clone(),
             closed,
-            ids: Arc::new(plan.ids),
+            ids: plan.ids.into_set(fenced.runtime.as_ref()).await?,
             output_schema,
             failed_rows: plan.failed_rows,
             recovery,

@@ -11,7 +11,7 @@ use crate::data::DataReader;
 use crate::error::Result;
 use crate::id::IdSet;
 use crate::job::Fingerprint;
-use crate::recovery::{Damage, RecoveryReport, foresee};
+use crate::recovery::{Damage, RecoveryReport, Wants, foresee};
 
 /// What [`Attempt::begin`](crate::Attempt::begin) would find.
 #[derive(Debug)]
@@ -58,6 +58,8 @@ pub async fn preview(
     }
     snapshot.refuse_headless(checkpoint.url())?;
     compare(&snapshot, fingerprint, options.allow_changed_read, checkpoint.url())?;
-    let (plan, recovery, _) = foresee(checkpoint, &snapshot, Some(fingerprint), output, reader, Damage::Refuse).await?;
-    Ok(Preview { already_complete: None, ids: Arc::new(plan.ids), recovery })
+    let wants = Wants { job: Some(fingerprint), ids: options.ids.clone() };
+    let (plan, recovery, _) = foresee(checkpoint, &snapshot, wants, output, reader, Damage::Refuse).await?;
+    let ids = plan.ids.into_set(checkpoint.runtime.as_ref()).await?;
+    Ok(Preview { already_complete: None, ids, recovery })
 }

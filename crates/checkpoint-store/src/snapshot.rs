@@ -1,6 +1,6 @@
 //! What a checkpoint directory holds at one moment, read without owning it.
 
-use checkpoint_fs::StorageRef;
+use checkpoint_fs::{ObjectMeta, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::checkpoint::{Checkpoint, read_json};
@@ -11,7 +11,7 @@ use crate::job::{Fingerprint, JobFile};
 use crate::layout::{self, RecordName};
 use crate::lease::AttemptFile;
 use crate::listing::Listing;
-use crate::names::JobId;
+use crate::names::{JobId, TaskName};
 
 /// How often a look is begun anew because the checkpoint changed hands meanwhile.
 const LOOKS: usize = 8;
@@ -310,6 +310,12 @@ impl Snapshot {
                 self.closed.records.contains(stem) || (!self.has_closed && !self.closed.void.contains(stem))
             }
         }
+    }
+
+    /// Our pending records of attempts that are not closed.
+    pub(crate) fn open_pending(&self) -> impl Iterator<Item = &(TaskName, ObjectMeta)> {
+        let open = |task: &TaskName| self.job_id() == Some(&task.job) && task.attempt > self.closed.attempt;
+        self.listing.pending.iter().filter(move |(task, _)| open(task))
     }
 
     /// Whether the listing shows a record of this name that counts.

@@ -10,7 +10,7 @@ use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::fence::FencedStorage;
 use crate::lease::{AttemptState, Lease, LeaseOptions};
-use crate::recovery::{Damage, RecoveryReport, foresee, settle};
+use crate::recovery::{Damage, RecoveryReport, Wants, foresee, settle};
 use crate::snapshot::Snapshot;
 
 /// How to recover.
@@ -68,7 +68,7 @@ pub async fn recover(
         return Ok(report(RecoveryReport::default(), 0, options.dry_run));
     }
     if options.dry_run {
-        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, None, output, reader, damage).await?;
+        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, Wants::default(), output, reader, damage).await?;
         return Ok(report(recovery, repaired.len(), true));
     }
     let lease = Lease::acquire(checkpoint, options.lease, snapshot.highest_attempt()).await?;
@@ -96,7 +96,8 @@ async fn recover_under(
     }
     snapshot.refuse_headless(fenced.url())?;
     let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
-    let settled = settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, None, reader, damage).await?;
+    let settled =
+        settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, Wants::default(), reader, damage).await?;
     lease.end(AttemptState::Maintained).await?;
     Ok(report(settled.recovery, settled.repaired.len(), false))
 }

@@ -1,9 +1,8 @@
 //! Counting what is done, right beside a live writer.
 
 use arrow::array::Array;
-use checkpoint_fs::ReadOptions;
-use checkpoint_fs::StorageExt;
-use futures::stream::{Stream, StreamExt};
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
@@ -11,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
 use crate::lease::{AttemptFile, AttemptState, rfc3339};
-use crate::record;
-use crate::recovery::{Loaded, class_problem, load_records};
+use crate::record::{Damage, Record};
+use crate::recovery::{Loaded, Wanted, class_problem, load_records};
 use crate::snapshot::Snapshot;
 
 /// How often a count is made before a checkpoint that keeps changing is an error.
@@ -127,12 +126,16 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
         status.committed_rows = if end.removed { snapshot.closed.rows } else { end.rows };
         return Ok(status);
     }
-    let mut ids = std::pin::pin!(whole_records(checkpoint, &snapshot, open));
-    while let Some(record) = ids.next().await {
-        let (_, column, ids) = record?;
-        status.committed_rows += ids.len() as u64;
-        status.id_type.get_or_insert_with(|| ids.array().data_type().to_string());
-        status.id_column.get_or_insert(column);
+    let facts = |record: &Record| {
+        let ids = record.ids.as_ref()?;
+        Some((ids.len() as u64, ids.array().data_type().to_string(), record.id_column.clone()))
+    };
+    let mut records = std::pin::pin!(whole_records(checkpoint, &snapshot, open, move |record| facts(&record)));
+    while let Some(record) = records.next().await {
+        let (rows, id_type, id_column) = record?;
+        status.committed_rows += rows;
+        status.id_type.get_or_insert(id_type);
+        status.id_column.get_or_insert(id_column);
     }
     count_pending(checkpoint, &snapshot, &mut status).await?;
     if status.committed_rows > 0 {
@@ -157,27 +160,34 @@ fn count_files(snapshot: &Snapshot, status: &mut Status) {
 async fn count_pending(checkpoint: &Checkpoint, snapshot: &Snapshot, status: &mut Status) -> Result<()> {
     let committed: std::collections::HashSet<String> =
         snapshot.listing.committed.iter().map(|(name, _)| name.stem()).collect();
-    let own = snapshot.listing.pending.iter().map(|(task, _)| {
+    let mut open = Vec::new();
+    for (task, meta) in &snapshot.listing.pending {
         let void = snapshot.job_id() == Some(&task.job) && task.attempt <= snapshot.closed.attempt;
-        (task.to_string(), layout::pending(&task.to_string()), void)
-    });
-    let rays = snapshot
-        .listing
-        .ray_pending
-        .iter()
-        .map(|(stem, _)| (stem.clone(), layout::ray_pending(stem), snapshot.closed.void.contains(stem)));
-    for (name, path, void) in own.chain(rays) {
-        if committed.contains(&name) {
-            continue;
+        match committed.contains(&task.to_string()) {
+            true => {}
+            false if void => status.void_tasks += 1,
+            false => open.push(Wanted::pending(task, meta)?),
         }
-        if void {
-            status.void_tasks += 1;
-            continue;
+    }
+    for (stem, meta) in &snapshot.listing.ray_pending {
+        match committed.contains(stem) {
+            true => {}
+            false if snapshot.closed.void.contains(stem) => status.void_tasks += 1,
+            false => open.push(Wanted::ray_pending(stem, meta)?),
         }
-        let Some(read) = checkpoint.storage.read_optional(&path?, ReadOptions::new()).await? else { continue };
-        status.pending_tasks += 1;
-        if let Ok(record) = record::decode(read.bytes, status.id_column.as_deref()) {
-            status.pending_rows += record.ids.map_or(0, |ids| ids.len()) as u64;
+    }
+    let rows = |_: &str, loaded: Loaded, _: &Bytes| {
+        Ok(match loaded {
+            Loaded::Whole(record) => Some(record.ids.map_or(0, |ids| ids.len() as u64)),
+            Loaded::Damaged(_) => Some(0),
+            Loaded::Missing => None,
+        })
+    };
+    let mut pending = std::pin::pin!(load_records(checkpoint, open, status.id_column.clone(), rows));
+    while let Some(found) = pending.next().await {
+        if let (_, Some(rows)) = found? {
+            status.pending_tasks += 1;
+            status.pending_rows += rows;
         }
     }
     Ok(())
@@ -197,34 +207,42 @@ pub async fn committed_ids(checkpoint: &Checkpoint) -> Result<impl Stream<Item =
         )
         .with_hint("its IDs are those of its input; run the job or `ckpt rm` once more to finish the deletion"));
     }
-    Ok(whole_records(checkpoint, &snapshot, snapshot.counting()).map(|record| record.map(|(_, _, ids)| ids)))
+    Ok(whole_records(checkpoint, &snapshot, snapshot.counting(), |record| record.ids))
 }
 
-/// Loads records that must be whole and there, with IDs of the job's class.
-fn whole_records(
+/// Loads records that must be whole and there, with IDs of the job's class, and takes from each what is wanted.
+fn whole_records<T, F>(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
     names: Vec<String>,
-) -> impl Stream<Item = Result<(String, String, IdColumn)>> + Send + use<> {
-    let checkpoint = checkpoint.clone();
+    take: F,
+) -> impl Stream<Item = Result<T>> + Send + use<T, F>
+where
+    T: Send + 'static,
+    F: Fn(Record) -> Option<T> + Send + Sync + 'static,
+{
     let (id_column, id_class) =
         snapshot.fingerprint.as_ref().map(|f| (f.id_column.clone(), f.id_class.clone())).unzip();
-    load_records(&checkpoint.storage, names, id_column).filter_map(move |loaded| {
-        let (checkpoint, id_class) = (checkpoint.clone(), id_class.clone());
+    let taken = move |_: &str, loaded: Loaded, _: &Bytes| {
+        Ok(match loaded {
+            Loaded::Whole(record) => match class_problem(&record, id_class.as_deref()) {
+                Some(problem) => Err(Some(problem.into())),
+                None => Ok(take(*record)),
+            },
+            Loaded::Damaged(damage) => Err(Some(damage)),
+            Loaded::Missing => Err(None),
+        })
+    };
+    let wanted = Wanted::committed(names, &snapshot.listing);
+    let loaded = wanted.map(|wanted| load_records(checkpoint, wanted, id_column, taken));
+    let checkpoint = checkpoint.clone();
+    stream::iter([loaded]).try_flatten().filter_map(move |loaded| {
+        let checkpoint = checkpoint.clone();
         async move {
             match loaded {
-                Ok((name, Loaded::Whole(record))) => match class_problem(&record, id_class.as_deref()) {
-                    Some(problem) => Some(Err(damaged(&checkpoint, &name, &problem))),
-                    None => {
-                        let record = *record;
-                        record.ids.map(|ids| Ok((name, record.id_column, ids)))
-                    }
-                },
-                Ok((name, Loaded::Missing)) => Some(Err(gone(&checkpoint, &name).await)),
-                Ok((name, Loaded::Damaged(damage))) => {
-                    let newer = damage.refuse_newer(&record_url(&checkpoint, &name)).err();
-                    Some(Err(newer.unwrap_or_else(|| damaged(&checkpoint, &name, &damage))))
-                }
+                Ok((_, Ok(taken))) => taken.map(Ok),
+                Ok((name, Err(None))) => Some(Err(gone(&checkpoint, &name).await)),
+                Ok((name, Err(Some(damage)))) => Some(Err(damaged(&checkpoint, &name, &damage))),
                 Err(error) => Some(Err(error)),
             }
         }
@@ -235,10 +253,12 @@ fn record_url(checkpoint: &Checkpoint, name: &str) -> String {
     format!("{}/{name}{}", checkpoint.url(), layout::RECORD)
 }
 
-fn damaged(checkpoint: &Checkpoint, name: &str, problem: &dyn std::fmt::Display) -> Error {
+fn damaged(checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Error {
     let record = record_url(checkpoint, name);
-    Error::bad_data(format!("a committed record is damaged: {problem}: record={record}"))
-        .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
+    damage.refuse_newer(&record).err().unwrap_or_else(|| {
+        Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
+            .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
+    })
 }
 
 /// A record that counted and is not there: swept or deleted by an owner meanwhile, or lost.

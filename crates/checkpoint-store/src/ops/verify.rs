@@ -1,7 +1,9 @@
 //! Proving the promise: each counting task's data is there and whole, and no ID is missing or doubled.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use checkpoint_fs::StorageRef;
 use futures::stream::StreamExt;
 use serde::Serialize;
@@ -13,11 +15,11 @@ use crate::checkpoint::Checkpoint;
 use crate::complete::{CompleteFile, OutputView};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{ExactIdSet, IdSet, show_id};
+use crate::id::{IdColumn, IdSetBuilder, IdSetOptions, Repeats, show_id};
 use crate::layout;
 use crate::names::{TaskName, owner};
-use crate::record::Record;
-use crate::recovery::{Loaded, class_problem, load_records};
+use crate::recovery::{Loaded, Wanted, class_problem, first_class, load_records};
+use crate::runtime::blocking;
 use crate::snapshot::Snapshot;
 
 /// How often a check is begun anew before a checkpoint that keeps changing hands is an error.
@@ -98,10 +100,19 @@ async fn verify_once(
     let mut check = Check { report: VerifyReport::default(), lost: Vec::new(), one_to_one: OneToOne::default() };
     let counting = before.counting();
     let files = files_by_task(before, &counting, &view);
-    let mut all = ExactIdSet::new();
     let column = before.fingerprint.as_ref().map(|f| f.id_column.clone());
-    let wanted = before.fingerprint.as_ref().map(|f| f.id_class.clone());
-    let mut records = std::pin::pin!(load_records(&checkpoint.storage, counting.clone(), column));
+    let wanted = Wanted::committed(counting, &before.listing)?;
+    let class = match &before.fingerprint {
+        Some(fingerprint) => Some(fingerprint.id_class.clone()),
+        None => first_class(checkpoint, &wanted, column.as_deref()).await?.map(|class| class.to_string()),
+    };
+    let row_hash = before.fingerprint.as_ref().is_some_and(|f| f.row_hash);
+    let ids = Arc::new(IdSetBuilder::new(IdSetOptions { row_hash, ..IdSetOptions::default() }));
+    let take = {
+        let (ids, class) = (ids.clone(), class.clone());
+        move |_: &str, loaded: Loaded, _: &Bytes| take(&ids, class.as_deref(), loaded)
+    };
+    let mut records = Box::pin(load_records(checkpoint, wanted.clone(), column.clone(), take));
     while let Some(loaded) = records.next().await {
         let (name, loaded) = loaded?;
         let record = match loaded {
@@ -116,15 +127,15 @@ async fn verify_once(
                 continue;
             }
         };
-        let class = wanted.clone().or_else(|| all.class().map(ToString::to_string));
-        if let Some(problem) = class_problem(&record, class.as_deref()) {
-            check.lost.push((name.clone(), format!("damaged record {name}: {problem}")));
-            continue;
-        }
-        count_ids(&mut check.report, &mut all, &name, &record)?;
+        check.report.committed_ids += record.ids.as_ref().map_or(0, IdColumn::len) as u64;
         let empty = Vec::new();
         let on_disk = files.get(&name).unwrap_or(&empty);
         check.task(output, reader, &view, &name, &record, on_disk).await?;
+    }
+    drop(records);
+    if let Some(ids) = Arc::into_inner(ids) {
+        let repeats = blocking(checkpoint.runtime.as_ref(), move || ids.repeats()).await?;
+        report_repeats(checkpoint, wanted, column, repeats, &mut check.report).await?;
     }
     let mut report = check.report;
     check.one_to_one.report(&mut report);
@@ -207,13 +218,52 @@ fn files_by_task(snapshot: &Snapshot, counting: &[String], view: &OutputView) ->
     files
 }
 
-fn count_ids(report: &mut VerifyReport, all: &mut ExactIdSet, name: &str, record: &Record) -> Result<()> {
-    let Some(ids) = &record.ids else { return Ok(()) };
-    report.committed_ids += ids.len() as u64;
-    if let Some(row) = all.first_common(ids)? {
-        report.note(format!("ID {} is in two tasks, one of them {name}", show_id(ids.array(), row)));
+/// Takes the IDs of a record in, where they are of the class that all are of.
+fn take(ids: &IdSetBuilder, class: Option<&str>, loaded: Loaded) -> Result<Loaded> {
+    if let Loaded::Whole(record) = &loaded {
+        if let Some(problem) = class_problem(record, class) {
+            return Ok(Loaded::Damaged(problem.into()));
+        }
+        if let Some(column) = &record.ids {
+            ids.push(column)?;
+        }
     }
-    let added = all.insert(ids)?;
-    report.duplicate_ids += ids.len() as u64 - added;
+    Ok(loaded)
+}
+
+/// Counts IDs that are there more than once, and reads the records again to name a few of them.
+async fn report_repeats(
+    checkpoint: &Checkpoint,
+    wanted: Vec<Wanted>,
+    id_column: Option<String>,
+    repeats: Repeats,
+    report: &mut VerifyReport,
+) -> Result<()> {
+    if repeats.is_empty() {
+        return Ok(());
+    }
+    report.duplicate_ids += repeats.count();
+    let find = move |_: &str, loaded: Loaded, _: &Bytes| {
+        let Loaded::Whole(record) = loaded else { return Ok(Vec::new()) };
+        let Some(ids) = record.ids else { return Ok(Vec::new()) };
+        // Of another class they were not counted.
+        let rows = repeats.find(&ids).unwrap_or_default();
+        Ok(rows.into_iter().map(|row| show_id(ids.array(), row)).collect())
+    };
+    let mut tasks: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut records = std::pin::pin!(load_records(checkpoint, wanted, id_column, find));
+    while let Some(found) = records.next().await {
+        let (name, found) = found?;
+        for id in found {
+            tasks.entry(id).or_default().push(name.clone());
+        }
+    }
+    for (id, tasks) in tasks {
+        report.note(match tasks.as_slice() {
+            [one, other] if one == other => format!("ID {id} is twice in the record of task {one}"),
+            [one, other] => format!("ID {id} is in two tasks, {one} and {other}"),
+            several => format!("ID {id} is in {} records: {}", several.len(), several.join(", ")),
+        });
+    }
     Ok(())
 }

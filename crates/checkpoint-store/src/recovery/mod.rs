@@ -1,13 +1,15 @@
 //! Recovery: what counts of the past, decided once and for all, and what does not, swept away.
 
 mod close;
+mod gather;
 mod load;
 mod plan;
 mod ray;
 mod settle;
 mod sweep;
 
-pub(crate) use load::{Loaded, class_problem, load_records};
+pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records};
+pub(crate) use plan::Wants;
 pub use settle::RecoveryReport;
 pub(crate) use settle::{Damage, Settled, foresee, settle};
 pub(crate) use sweep::{Verdict, delete_all, sweep_plan};

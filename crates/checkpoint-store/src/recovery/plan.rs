@@ -1,24 +1,29 @@
 //! Deciding what counts: reads only, writes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
-use checkpoint_fs::{ReadOptions, StorageExt, StorageRef};
-use futures::stream::StreamExt;
+use checkpoint_fs::{StorageExt, StorageRef};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::load::{Loaded, class_problem, load_records};
+use super::gather::Gathered;
+use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::ray::{newcomers, plan_ray_pending};
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
-use crate::id::{ExactIdSet, IdSet};
+use crate::id::{IdClass, IdColumn, IdSetOptions};
 use crate::job::Fingerprint;
 use crate::layout;
 use crate::names::TaskName;
-use crate::record::{self, DataFile, Record, RecordFacts};
+use crate::record::{Damage, DataFile, Record, RecordFacts};
+use crate::runtime::Runtime;
 use crate::snapshot::Snapshot;
+
+/// Names that are asked for at a time.
+const CONCURRENCY: usize = 32;
 
 /// A pending record whose task is proven complete, and will be committed.
 #[derive(Debug)]
@@ -41,7 +46,7 @@ pub(crate) struct Plan {
     /// Pending records to commit.
     pub(crate) roll_forward: Vec<RollForward>,
     /// All IDs that count.
-    pub(crate) ids: ExactIdSet,
+    pub(crate) ids: Gathered,
     /// How many rows that is, by the records.
     pub(crate) rows: u64,
     /// The rows of each record, by its name without `.parquet`.
@@ -88,120 +93,211 @@ impl Plan {
         }
     }
 
-    pub(super) fn count(&mut self, name: &str, record: &Record) -> Result<Option<String>> {
-        if let Some(ids) = &record.ids {
-            if self.ids.class().is_some_and(|class| class != ids.class()) {
-                return Ok(Some(format!(
-                    "its IDs are {} and those of other records {}",
-                    ids.class(),
-                    self.ids.class().map(ToString::to_string).unwrap_or_default()
-                )));
-            }
-            self.ids.insert(ids)?;
-            self.rows += ids.len() as u64;
-            self.rows_of.insert(name.to_owned(), ids.len() as u64);
+    /// Takes in what a record says, its IDs having been gathered.
+    fn count(&mut self, name: &str, brief: Brief) {
+        self.rows += brief.rows;
+        if brief.rows > 0 {
+            self.rows_of.insert(name.to_owned(), brief.rows);
         }
-        self.id_column.get_or_insert_with(|| record.id_column.clone());
-        if let Some(facts) = &record.facts {
+        self.id_column.get_or_insert(brief.id_column);
+        if let Some(facts) = brief.facts {
             self.failed_rows += facts.failed_rows;
-            self.data_files.extend(facts.data_files.iter().cloned());
+            self.data_files.extend(facts.data_files);
             if self.output_schema.is_none() {
-                self.output_schema.clone_from(&facts.output_schema);
+                self.output_schema = facts.output_schema;
             }
         }
-        Ok(None)
     }
+
+    /// Counts a record none of whose IDs is there yet.
+    pub(super) async fn count_new(&mut self, runtime: &dyn Runtime, name: &str, record: Record) -> Result<()> {
+        if let Some(ids) = &record.ids {
+            self.ids.insert(runtime, ids).await?;
+        }
+        self.count(name, Brief::of(record));
+        Ok(())
+    }
+}
+
+/// What is kept of a record: everything but its IDs.
+#[derive(Debug)]
+struct Brief {
+    rows: u64,
+    id_column: String,
+    facts: Option<RecordFacts>,
+}
+
+impl Brief {
+    fn of(record: Record) -> Self {
+        let rows = record.ids.as_ref().map_or(0, IdColumn::len) as u64;
+        Self { rows, id_column: record.id_column, facts: record.facts }
+    }
+}
+
+/// A committed record after its IDs were gathered.
+#[derive(Debug)]
+enum Taken {
+    Whole(Brief),
+    Damaged(Damage),
+    Missing,
+}
+
+/// Which IDs records must hold, and how they are gathered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wants<'a> {
+    /// The job whose IDs they are; where it is not given, what was recorded says so.
+    pub(crate) job: Option<&'a Fingerprint>,
+    /// How their set is built, but for what the job says.
+    pub(crate) ids: IdSetOptions,
 }
 
 /// Decides what counts of everything before the open attempt.
 ///
-/// The job in the snapshot tells our own tasks from others'. `job` says which IDs records must hold; where it is
-/// not given, what was recorded does. A damaged committed record is reported in the plan, not an error here.
+/// The job in the snapshot tells our own tasks from others'. A damaged committed record is reported in the plan,
+/// not an error here.
 ///
 /// # Errors
 /// `Storage`, and `BadData` from data files that cannot be read for lack of a reader.
 pub(crate) async fn plan(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
-    job: Option<&Fingerprint>,
+    wants: Wants<'_>,
     output: Option<(&StorageRef, &OutputView, &dyn DataReader)>,
 ) -> Result<Plan> {
     let storage = &checkpoint.storage;
-    let job = job.or(snapshot.fingerprint.as_ref());
+    let runtime = checkpoint.runtime.as_ref();
+    let job = wants.job.or(snapshot.fingerprint.as_ref());
     let id_column = job.map(|f| f.id_column.clone());
     let id_class = job.map(|f| f.id_class.clone());
-    let mut plan = Plan { void: snapshot.closed.void.clone(), id_column: id_column.clone(), ..Plan::default() };
+    let ids = IdSetOptions { row_hash: job.is_some_and(|f| f.row_hash), ..wants.ids };
+    let mut plan = Plan {
+        void: snapshot.closed.void.clone(),
+        id_column: id_column.clone(),
+        ids: Gathered::new(ids, runtime),
+        ..Plan::default()
+    };
 
     let mut names = snapshot.counting();
     // A committed record that a listing does not show yet is read by the name of its pending twin.
-    for (task, _) in &snapshot.listing.pending {
-        let name = task.to_string();
-        let open = snapshot.job_id() == Some(&task.job) && task.attempt > snapshot.closed.attempt;
-        if open && !names.contains(&name) && is_committed(storage, &name).await? {
-            names.push(name);
-        }
-    }
+    let known: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let open = snapshot.open_pending().map(|(task, _)| task.to_string());
+    let twins: Vec<String> = open.filter(|name| !known.contains(name.as_str())).collect();
+    names.extend(those_committed(storage, twins).await?);
     let newcomers = newcomers(storage, snapshot, &names).await?;
     let counted: BTreeSet<String> = names.iter().chain(&newcomers).cloned().collect();
-    plan.count_all(checkpoint, snapshot, names, id_class.as_deref(), Overlap::Counts).await?;
-    let overlap = if snapshot.has_closed { Overlap::Void } else { Overlap::Counts };
-    plan.count_all(checkpoint, snapshot, newcomers, id_class.as_deref(), overlap).await?;
+    plan.count_all(checkpoint, snapshot, names, id_class.as_deref()).await?;
+    if snapshot.has_closed {
+        plan.ids.freeze(runtime).await?;
+        plan.count_late(checkpoint, snapshot, newcomers, id_class.as_deref()).await?;
+    } else {
+        plan.count_all(checkpoint, snapshot, newcomers, id_class.as_deref()).await?;
+        plan.ids.freeze(runtime).await?;
+    }
     plan.damaged.sort();
 
     let Some((output, view, reader)) = output else { return Ok(plan) };
-    plan_own_pending(&mut plan, storage, snapshot, view, &counted).await?;
-    plan_ray_pending(&mut plan, storage, snapshot, (output, view, reader), &counted).await?;
+    plan_own_pending(&mut plan, checkpoint, snapshot, view, &counted).await?;
+    plan_ray_pending(&mut plan, checkpoint, snapshot, (output, view, reader), &counted).await?;
     Ok(plan)
 }
 
-pub(super) async fn is_committed(storage: &StorageRef, name: &str) -> Result<bool> {
-    Ok(storage.stat_optional(&layout::committed(name)?).await?.is_some())
-}
-
-/// What a committed record is whose IDs are committed elsewhere already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Overlap {
-    /// It counts all the same: it was settled, or nothing was before it. `verify` finds the doubles.
-    Counts,
-    /// It is void: a job that was closed went on, while we computed the same rows.
-    Void,
+/// Those of the names that have a committed record, by asking for each.
+pub(super) async fn those_committed(storage: &StorageRef, names: Vec<String>) -> Result<Vec<String>> {
+    let asked = stream::iter(names).map(async |name: String| {
+        let found = storage.stat_optional(&layout::committed(&name)?).await?;
+        Ok::<_, Error>(found.map(|_| name))
+    });
+    asked.buffered(CONCURRENCY).try_filter_map(async |found| Ok(found)).try_collect().await
 }
 
 impl Plan {
-    /// Loads committed records and counts them; what cannot be read is kept as damaged.
+    /// Loads committed records and counts them, whatever their IDs; what cannot be read is kept as damaged. They
+    /// were settled before, or nothing was before them; `verify` finds the doubles.
     async fn count_all(
         &mut self,
         checkpoint: &Checkpoint,
         snapshot: &Snapshot,
         names: Vec<String>,
         id_class: Option<&str>,
-        overlap: Overlap,
     ) -> Result<()> {
-        let mut loaded = std::pin::pin!(load_records(&checkpoint.storage, names, self.id_column.clone()));
-        while let Some(next) = loaded.next().await {
-            let (name, loaded) = next?;
-            let damage = match &loaded {
-                Loaded::Whole(record) if overlap == Overlap::Void && !is_new(self, record)? => {
-                    tracing::warn!(record = name, "a record that came late has IDs that are done already; it is void");
-                    self.void.insert(name);
-                    continue;
-                }
-                Loaded::Whole(record) => match class_problem(record, id_class) {
-                    None => self.count(&name, record)?,
-                    problem => problem,
-                },
-                Loaded::Damaged(damage) => {
-                    damage.refuse_newer(&format!("{}/{name}{}", checkpoint.url(), layout::RECORD))?;
-                    Some(damage.to_string())
-                }
-                Loaded::Missing => Some("it is gone, though it counts".to_owned()),
+        let wanted = Wanted::committed(names, &snapshot.listing)?;
+        let others = match (id_class, self.ids.class()) {
+            (None, None) => first_class(checkpoint, &wanted, self.id_column.as_deref()).await?,
+            (_, others) => others.cloned(),
+        };
+        let builder = self.ids.builder();
+        let id_class = id_class.map(str::to_owned);
+        let take = move |_: &str, loaded: Loaded, _: &Bytes| {
+            let record = match loaded {
+                Loaded::Whole(record) => record,
+                Loaded::Damaged(damage) => return Ok(Taken::Damaged(damage)),
+                Loaded::Missing => return Ok(Taken::Missing),
             };
-            match damage {
-                Some(damage) => self.damaged.push((format!("{name}{}", layout::RECORD), damage)),
-                None => self.add(snapshot, &name),
+            if let Some(problem) = class_problem(&record, id_class.as_deref()).or_else(|| differs(&record, &others)) {
+                return Ok(Taken::Damaged(problem.into()));
+            }
+            if let Some(ids) = &record.ids {
+                builder.push(ids)?;
+            }
+            Ok(Taken::Whole(Brief::of(*record)))
+        };
+        let mut taken = std::pin::pin!(load_records(checkpoint, wanted, self.id_column.clone(), take));
+        while let Some(next) = taken.next().await {
+            match next? {
+                (name, Taken::Whole(brief)) => {
+                    self.count(&name, brief);
+                    self.add(snapshot, &name);
+                }
+                (name, Taken::Damaged(damage)) => self.damage(checkpoint, &name, &damage)?,
+                (name, Taken::Missing) => self.missing(&name),
             }
         }
         Ok(())
+    }
+
+    /// Loads records that came after a closing and counts those that have no ID which is done already: a job that
+    /// was closed went on, while we computed the same rows.
+    async fn count_late(
+        &mut self,
+        checkpoint: &Checkpoint,
+        snapshot: &Snapshot,
+        names: Vec<String>,
+        id_class: Option<&str>,
+    ) -> Result<()> {
+        let wanted = Wanted::committed(names, &snapshot.listing)?;
+        let whole = |_: &str, loaded: Loaded, _: &Bytes| Ok(loaded);
+        let mut loaded = std::pin::pin!(load_records(checkpoint, wanted, self.id_column.clone(), whole));
+        while let Some(next) = loaded.next().await {
+            match next? {
+                (name, Loaded::Whole(record)) => {
+                    if !is_new(self, &record)? {
+                        tracing::warn!(
+                            record = name,
+                            "a record that came late has IDs that are done already; it is void"
+                        );
+                        self.void.insert(name);
+                    } else if let Some(problem) = class_problem(&record, id_class) {
+                        self.damage(checkpoint, &name, &problem.into())?;
+                    } else {
+                        self.count_new(checkpoint.runtime.as_ref(), &name, *record).await?;
+                        self.add(snapshot, &name);
+                    }
+                }
+                (name, Loaded::Damaged(damage)) => self.damage(checkpoint, &name, &damage)?,
+                (name, Loaded::Missing) => self.missing(&name),
+            }
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Result<()> {
+        damage.refuse_newer(&format!("{}/{name}{}", checkpoint.url(), layout::RECORD))?;
+        self.damaged.push((format!("{name}{}", layout::RECORD), damage.to_string()));
+        Ok(())
+    }
+
+    fn missing(&mut self, name: &str) {
+        self.damaged.push((format!("{name}{}", layout::RECORD), "it is gone, though it counts".to_owned()));
     }
 
     /// Takes a name in as counting.
@@ -213,42 +309,46 @@ impl Plan {
     }
 }
 
+/// What is wrong with a record whose IDs are of another class than those of other records.
+fn differs(record: &Record, others: &Option<IdClass>) -> Option<String> {
+    let (ids, others) = (record.ids.as_ref()?, others.as_ref()?);
+    (ids.class() != others).then(|| format!("its IDs are {} and those of other records {others}", ids.class()))
+}
+
 /// Our pending records: complete when every data file that they name is there in its size.
 async fn plan_own_pending(
     plan: &mut Plan,
-    storage: &StorageRef,
+    checkpoint: &Checkpoint,
     snapshot: &Snapshot,
     view: &OutputView,
     counted: &BTreeSet<String>,
 ) -> Result<()> {
-    for (task, _) in &snapshot.listing.pending {
-        let name = task.to_string();
-        let open = snapshot.job_id() == Some(&task.job) && task.attempt > snapshot.closed.attempt;
-        if !open || counted.contains(&name) {
-            continue;
-        }
-        let path = layout::pending(&name)?;
-        let Some(read) = storage.read_optional(&path, ReadOptions::new()).await? else { continue };
-        let column = plan.id_column.clone();
-        let record = match record::decode_named(&name, read.bytes.clone(), column.as_deref()) {
-            Ok(record) => record,
+    let open = snapshot.open_pending().filter(|(task, _)| !counted.contains(&task.to_string()));
+    let wanted = open.map(|(task, meta)| Wanted::pending(task, meta)).collect::<Result<Vec<_>>>()?;
+    let whole = |_: &str, loaded: Loaded, bytes: &Bytes| Ok((loaded, bytes.clone()));
+    let mut loaded = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
+    while let Some(next) = loaded.next().await {
+        let (name, (loaded, bytes)) = next?;
+        let record = match loaded {
+            Loaded::Whole(record) => record,
             // Damaged, it proves nothing.
-            Err(damage) => {
-                damage.refuse_newer(&storage.url_of(&path))?;
+            Loaded::Damaged(damage) => {
+                damage.refuse_newer(&checkpoint.storage.url_of(&layout::pending(&name)?))?;
                 continue;
             }
+            Loaded::Missing => continue,
         };
         let whole = |facts: &RecordFacts| facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes));
         if record.facts.as_ref().is_some_and(whole) && is_new(plan, &record)? {
-            plan.count(&name, &record)?;
+            plan.count_new(checkpoint.runtime.as_ref(), &name, *record).await?;
             plan.add(snapshot, &name);
-            plan.roll_forward.push(RollForward { name, bytes: read.bytes });
+            plan.roll_forward.push(RollForward { name, bytes });
         }
     }
     Ok(())
 }
 
-/// Whether a pending record is of the job's type and none of its IDs is committed elsewhere.
+/// Whether a record is of the job's type and none of its IDs is committed elsewhere.
 pub(super) fn is_new(plan: &Plan, record: &Record) -> Result<bool> {
     let Some(ids) = &record.ids else { return Ok(true) };
     if plan.ids.class().is_some_and(|class| class != ids.class()) {

@@ -3,18 +3,21 @@
 use std::collections::{BTreeSet, HashSet};
 
 use arrow::array::ArrayRef;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef};
+use bytes::Bytes;
+use checkpoint_fs::{ObjectPath, StorageRef};
 use futures::stream::StreamExt;
 
-use super::load::{Loaded, load_records};
-use super::plan::{Plan, RollForward, is_committed, is_new};
+use super::load::{Loaded, Wanted, load_records};
+use super::plan::{Plan, RollForward, is_new, those_committed};
+use crate::checkpoint::Checkpoint;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
+use crate::listing::Listing;
 use crate::names::owner;
-use crate::record::{self, Record};
+use crate::record::Record;
 use crate::snapshot::Snapshot;
 
 /// Records of others that no closed list knows. They have no attempt in their names: those present now are
@@ -30,18 +33,16 @@ pub(super) async fn newcomers(storage: &StorageRef, snapshot: &Snapshot, known: 
             names.insert(stem.clone());
         }
     }
-    for (stem, _) in &snapshot.listing.ray_pending {
-        if is_new(stem) && !names.contains(stem) && is_committed(storage, stem).await? {
-            names.insert(stem.clone());
-        }
-    }
+    let pending = snapshot.listing.ray_pending.iter().map(|(stem, _)| stem);
+    let unseen = pending.filter(|stem| is_new(stem) && !names.contains(*stem)).cloned().collect();
+    names.extend(those_committed(storage, unseen).await?);
     Ok(names.into_iter().collect())
 }
 
 /// Ray's pending records: complete when the IDs in the task's data files are the record's, as multisets.
 pub(super) async fn plan_ray_pending(
     plan: &mut Plan,
-    storage: &StorageRef,
+    checkpoint: &Checkpoint,
     snapshot: &Snapshot,
     (output, view, reader): (&StorageRef, &OutputView, &dyn DataReader),
     counted: &BTreeSet<String>,
@@ -52,28 +53,28 @@ pub(super) async fn plan_ray_pending(
         .chain(snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()))
         .chain(snapshot.closed.void.iter().map(String::as_str))
         .collect();
-    for (stem, _) in &snapshot.listing.ray_pending {
-        if counted.contains(stem) || plan.void.contains(stem) {
-            continue;
-        }
-        let column = plan.id_column.clone();
-        let read = storage.read_optional(&layout::ray_pending(stem)?, ReadOptions::new()).await?;
-        let record = read.as_ref().and_then(|r| record::decode(r.bytes.clone(), column.as_deref()).ok());
-        let complete = match &record {
-            Some(record) if is_new(plan, record)? => {
-                let files = files_of(view, &known, stem)?;
-                read_back(output, reader, &files, record).await? == Data::Equal
+    let pending = snapshot.listing.ray_pending.iter();
+    let open = pending.filter(|(stem, _)| !counted.contains(stem) && !plan.void.contains(stem));
+    let wanted = open.map(|(stem, meta)| Wanted::ray_pending(stem, meta)).collect::<Result<Vec<_>>>()?;
+    let whole = |_: &str, loaded: Loaded, bytes: &Bytes| Ok((loaded, bytes.clone()));
+    let mut loaded = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
+    while let Some(next) = loaded.next().await {
+        let (stem, (loaded, bytes)) = next?;
+        let complete = match loaded {
+            Loaded::Whole(record) if is_new(plan, &record)? => {
+                let files = files_of(view, &known, &stem)?;
+                let equal = read_back(output, reader, &files, &record).await? == Data::Equal;
+                equal.then_some(record)
             }
-            _ => false,
+            _ => None,
         };
-        match (complete, record, read) {
-            (true, Some(record), Some(read)) => {
-                plan.count(stem, &record)?;
-                plan.add(snapshot, stem);
-                plan.roll_forward.push(RollForward { name: stem.clone(), bytes: read.bytes });
-            }
-            _ => drop(plan.void.insert(stem.clone())),
-        }
+        let Some(record) = complete else {
+            plan.void.insert(stem);
+            continue;
+        };
+        plan.count_new(checkpoint.runtime.as_ref(), &stem, *record).await?;
+        plan.add(snapshot, &stem);
+        plan.roll_forward.push(RollForward { name: stem, bytes });
     }
     Ok(())
 }
@@ -87,16 +88,18 @@ fn files_of(view: &OutputView, known: &BTreeSet<&str>, stem: &str) -> Result<Vec
 /// Records of others that count and whose data is gone, damaged, or not what they say; for a repair. Data in a
 /// format that the reader does not know is left alone.
 pub(super) async fn without_data(
-    checkpoint: &StorageRef,
+    checkpoint: &Checkpoint,
+    listing: &Listing,
     plan: &Plan,
     output: &StorageRef,
     view: &OutputView,
     reader: &dyn DataReader,
 ) -> Result<Vec<String>> {
     let known: BTreeSet<&str> = plan.records.iter().chain(&plan.void).map(String::as_str).collect();
-    let names: Vec<String> = plan.records.iter().cloned().collect();
+    let wanted = Wanted::committed(plan.records.iter().cloned().collect(), listing)?;
+    let whole = |_: &str, loaded: Loaded, _: &Bytes| Ok(loaded);
     let mut gone = Vec::new();
-    let mut records = std::pin::pin!(load_records(checkpoint, names, plan.id_column.clone()));
+    let mut records = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
     while let Some(next) = records.next().await {
         let (name, Loaded::Whole(record)) = next? else { continue };
         let files = files_of(view, &known, &name)?;

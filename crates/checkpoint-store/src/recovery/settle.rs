@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use checkpoint_fs::{ReadOptions, StorageExt, StorageRef, WriteOptions};
 
 use super::close::apply;
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Wants, plan};
 use super::ray::without_data;
 use super::sweep::{Sweep, Verdict, sweep_plan};
 use crate::checkpoint::Checkpoint;
@@ -13,7 +13,6 @@ use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
-use crate::job::Fingerprint;
 use crate::layout;
 use crate::names::TaskName;
 use crate::snapshot::Snapshot;
@@ -52,8 +51,8 @@ pub(crate) struct Settled {
 }
 
 /// Decides what counts of everything before `attempt`, writes it down, and deletes what does not.
-/// `fingerprint` is the attempt that recorded the fingerprint which held until now; `job` is what records must
-/// hold the IDs of, where that is not what was recorded.
+/// `fingerprint` is the attempt that recorded the fingerprint which held until now; `wants` says
+/// what records must hold the IDs of.
 ///
 /// # Errors
 /// `BadData` for a damaged committed record unless it is to be repaired; `Conflict` when the lease is lost;
@@ -63,20 +62,20 @@ pub(crate) async fn settle(
     output: &StorageRef,
     attempt: u64,
     fingerprint: Option<u64>,
-    job: Option<&Fingerprint>,
+    wants: Wants<'_>,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<Settled> {
     for _ in 0..TRIES {
         let snapshot = checkpoint.snapshot().await?;
         let view = OutputView::read(output).await?;
-        let mut plan = plan(checkpoint, &snapshot, job, Some((output, &view, reader))).await?;
+        let mut plan = plan(checkpoint, &snapshot, wants.clone(), Some((output, &view, reader))).await?;
         let repaired = match damage {
             Damage::Refuse => {
                 plan.refuse_damage(checkpoint.url())?;
                 BTreeSet::new()
             }
-            Damage::Repair => repair(&checkpoint.storage, &mut plan, &snapshot, output, &view, reader).await?,
+            Damage::Repair => repair(checkpoint, &mut plan, &snapshot, output, &view, reader).await?,
         };
         if damage == Damage::Repair {
             set_aside(checkpoint, &plan).await?;
@@ -97,19 +96,19 @@ pub(crate) async fn settle(
 pub(crate) async fn foresee(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
-    job: Option<&Fingerprint>,
+    wants: Wants<'_>,
     output: &StorageRef,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<(Plan, RecoveryReport, BTreeSet<String>)> {
     let view = OutputView::read(output).await?;
-    let mut plan = plan(checkpoint, snapshot, job, Some((output, &view, reader))).await?;
+    let mut plan = plan(checkpoint, snapshot, wants, Some((output, &view, reader))).await?;
     let repaired = match damage {
         Damage::Refuse => {
             plan.refuse_damage(checkpoint.url())?;
             BTreeSet::new()
         }
-        Damage::Repair => repair(&checkpoint.storage, &mut plan, snapshot, output, &view, reader).await?,
+        Damage::Repair => repair(checkpoint, &mut plan, snapshot, output, &view, reader).await?,
     };
     let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, None);
     let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
@@ -128,7 +127,7 @@ fn report(plan: &Plan, sweep: &Sweep) -> RecoveryReport {
 
 /// Takes out of the plan what cannot be kept: tasks with a damaged record, and tasks whose data is gone.
 async fn repair(
-    storage: &StorageRef,
+    checkpoint: &Checkpoint,
     plan: &mut Plan,
     snapshot: &Snapshot,
     output: &StorageRef,
@@ -143,7 +142,7 @@ async fn repair(
             gone.extend(TaskName::of_file(name).map(|task| task.to_string()));
         }
     }
-    gone.extend(without_data(storage, plan, output, view, reader).await?);
+    gone.extend(without_data(checkpoint, &snapshot.listing, plan, output, view, reader).await?);
     for name in &gone {
         match TaskName::parse(name).filter(|task| snapshot.job_id() == Some(&task.job)) {
             Some(task) => drop(plan.tasks.entry(task.attempt).or_default().remove(&task.number)),

@@ -11,6 +11,7 @@ mod ends;
 mod fingerprints;
 mod golden;
 mod leases;
+mod loading;
 mod ray_fixtures;
 mod small_job;
 mod zombies;
