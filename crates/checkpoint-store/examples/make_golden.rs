@@ -93,7 +93,12 @@ impl Golden {
             filter: Some("id >= 0".into()),
             output: self.output.url().to_owned(),
             version: version.map(str::to_owned),
-            inputs: vec![InputFile { path: "golden/input/a.parquet".into(), size: 64, version: Some("etag-1".into()), rows: None }],
+            inputs: vec![InputFile {
+                path: "golden/input/a.parquet".into(),
+                size: 64,
+                version: Some("etag-1".into()),
+                rows: None,
+            }],
         };
         let mut options = BeginOptions::default();
         options.allow_changed_read = version.is_some();

@@ -35,13 +35,6 @@ pub(super) fn is_valid(bytes: &[u8], entry: &Entry, count: u64) -> bool {
     nothing_else && ones == count && word(0) & 1 == 1 && word(words - 1) >> last & 1 == 1
 }
 
-/// Whether the key at `offset` from the first is there.
-#[inline(always)]
-pub(super) fn contains(bytes: &[u8], entry: &Entry, offset: u128) -> bool {
-    let bit = offset as usize;
-    load64(bytes, entry.offset + bit / 64 * 8) >> (bit % 64) & 1 == 1
-}
-
 /// How many keys are less than `offset` from the first.
 pub(super) fn rank(bytes: &[u8], entry: &Entry, offset: u128) -> u64 {
     let bits = offset.min(entry.span() + 1) as usize;
@@ -66,7 +59,7 @@ pub(super) fn decode(bytes: &[u8], entry: &Entry, mut take: impl FnMut(u128, u12
             }
             bit += rest.trailing_zeros() as usize;
             match open.take() {
-                Some(start) => take(entry.first + start as u128, entry.first + (i * 64 + bit) as u128 - 1),
+                Some(start) => take(entry.first + start as u128, entry.first + (i * 64 + bit - 1) as u128),
                 None => open = Some(i * 64 + bit),
             }
         }

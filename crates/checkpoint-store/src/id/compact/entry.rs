@@ -5,6 +5,18 @@ use super::bits::{load32, load64, load128};
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 64;
 
+/// Where the fields of an entry are in its line.
+pub(super) const FIRST: usize = 0;
+pub(super) const LAST: usize = 16;
+pub(super) const OFFSET: usize = 32;
+pub(super) const BEFORE: usize = 40;
+const UNITS: usize = 48;
+/// The directory, and the numbers right behind it.
+pub(super) const DIRECTORY: usize = 52;
+const NUMBERS: usize = 56;
+/// Kind, width, width of lengths and shift, a byte each.
+pub(super) const KIND: usize = 60;
+
 /// How the keys of a partition are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -77,15 +89,15 @@ impl Entry {
     #[inline(always)]
     pub(super) fn read(bytes: &[u8], at: usize) -> Option<Self> {
         let line: &[u8; ENTRY] = bytes.get(at..)?.first_chunk()?;
-        let kinds = load32(line, 60).to_le_bytes();
+        let kinds = load32(line, KIND).to_le_bytes();
         Some(Self {
-            first: load128(line, 0),
-            last: load128(line, 16),
-            offset: usize::try_from(load64(line, 32)).ok()?,
-            before: load64(line, 40),
-            units: load32(line, 48),
-            directory: load32(line, 52),
-            numbers: load32(line, 56),
+            first: load128(line, FIRST),
+            last: load128(line, LAST),
+            offset: usize::try_from(load64(line, OFFSET)).ok()?,
+            before: load64(line, BEFORE),
+            units: load32(line, UNITS),
+            directory: load32(line, DIRECTORY),
+            numbers: load32(line, NUMBERS),
             kind: Kind::of(kinds[0])?,
             width: kinds[1],
             length_width: kinds[2],

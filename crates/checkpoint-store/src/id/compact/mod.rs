@@ -3,6 +3,7 @@
 mod bitmap;
 mod bits;
 mod cpu;
+mod distance;
 mod encoder;
 mod entry;
 mod header;

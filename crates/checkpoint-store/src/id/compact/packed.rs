@@ -23,7 +23,9 @@ pub(super) struct Plan {
 /// The smallest body for `keys` keys, 1 to [`MAX_KEYS`], over a span below 2^[`MAX_WIDTH`].
 pub(super) fn plan(keys: u64, span: u128) -> Plan {
     let middle = width(span / u128::from(keys)).saturating_sub(1);
-    let plans = (middle.saturating_sub(1)..=(middle + 2).min(MAX_WIDTH)).map(|width| {
+    // There are two buckets at least, but for a single key.
+    let widest = (middle + 2).min(MAX_WIDTH).min(width(span).saturating_sub(1));
+    let plans = (middle.saturating_sub(1).min(widest)..=widest).map(|width| {
         let buckets = (span >> width) as usize + 1;
         let layout = Shape::new(keys as usize, buckets, width);
         Plan { width, buckets, size: layout.size }
@@ -87,6 +89,9 @@ pub(super) fn size(entry: &Entry, count: u64) -> Option<usize> {
         return None;
     }
     let buckets = (entry.span() >> entry.width).checked_add(1).filter(|buckets| *buckets <= MAX_BUCKETS)?;
+    if buckets == 1 && entry.width > 0 {
+        return None;
+    }
     let shape = Shape::new(count as usize, buckets as usize, entry.width);
     let agrees = u128::from(entry.units) == buckets
         && entry.directory as usize == shape.directory

@@ -3,12 +3,13 @@
 //! A set is larger than the caches, so a probe waits for memory. A block of keys goes through the same steps together,
 //! and each step asks ahead for what the next one reads: the waits overlap.
 
-use super::bits::{load16, load64, mask, packed as packed_number};
+use super::bits::{load16, load32, load64};
 use super::cpu::{Portable, Select, prefetch};
-use super::entry::Kind;
+use super::distance::Distance;
+use super::entry::{DIRECTORY, ENTRY, Entry, FIRST, KIND, Kind, LAST, OFFSET};
 use super::packed::BLOCK as BUCKETS;
+use super::runs;
 use super::view::View;
-use super::{bitmap, runs};
 
 /// Keys of a block.
 pub(super) const BLOCK: usize = 128;
@@ -23,13 +24,14 @@ pub(super) struct Cursor {
 
 /// A key on its way through a packed partition.
 #[derive(Debug, Clone, Copy, Default)]
-struct Item {
+struct Item<D> {
     /// The low part that is looked for.
-    low: u128,
-    /// Where buckets, directory and low parts start.
+    low: D,
+    /// Where the buckets start.
     unary: usize,
+    /// Where the low parts start.
     numbers: usize,
-    /// Where the directory's entry is; then where the bucket's block starts in the bits; then the first index.
+    /// Where the directory's entry is; then the bit at which the block of buckets starts; then the first index.
     at: usize,
     bucket: u32,
     /// How many keys the bucket has.
@@ -40,17 +42,29 @@ struct Item {
 
 /// Sets the bit of every key that is there, in two words of 64. There are at most [`BLOCK`] keys.
 pub(super) fn probe(view: &View<'_>, keys: &[u128], cursor: &mut Cursor) -> [u64; BLOCK / 64] {
+    let narrow = view.geometry.last.wrapping_sub(view.geometry.first) <= u128::from(u64::MAX);
     #[cfg(target_arch = "x86_64")]
     if let Some(bmi2) = super::cpu::Bmi2::detect() {
-        return bmi2.run(|bmi2| probe_with(view, keys, cursor, bmi2));
+        return match narrow {
+            true => bmi2.run(|bmi2| probe_with::<u64>(view, keys, cursor, bmi2)),
+            false => bmi2.run(|bmi2| probe_with::<u128>(view, keys, cursor, bmi2)),
+        };
     }
-    probe_with(view, keys, cursor, Portable)
+    match narrow {
+        true => probe_with::<u64>(view, keys, cursor, Portable),
+        false => probe_with::<u128>(view, keys, cursor, Portable),
+    }
 }
 
 #[inline(always)]
-fn probe_with(view: &View<'_>, keys: &[u128], cursor: &mut Cursor, select: impl Select) -> [u64; BLOCK / 64] {
+fn probe_with<D: Distance>(
+    view: &View<'_>,
+    keys: &[u128],
+    cursor: &mut Cursor,
+    select: impl Select,
+) -> [u64; BLOCK / 64] {
     let mut hits = [0u64; BLOCK / 64];
-    let mut items = [Item::default(); BLOCK];
+    let mut items = [Item::<D>::default(); BLOCK];
     let count = locate(view, keys, cursor, &mut items, &mut hits);
     let items = &mut items[..count];
     for item in items.iter_mut() {
@@ -69,10 +83,10 @@ fn probe_with(view: &View<'_>, keys: &[u128], cursor: &mut Cursor, select: impl 
         prefetch(view.bytes, first + 15);
     }
     for item in items.iter() {
-        let low = |i: usize| packed_number(view.bytes, item.numbers, item.at + i, item.width);
-        let mut found = (low(0) == item.low) & (item.keys > 0) | (low(1) == item.low) & (item.keys > 1);
+        let (one, two) = D::two(view.bytes, item.numbers, item.at, item.width);
+        let mut found = (one == item.low) & (item.keys > 0) | (two == item.low) & (item.keys > 1);
         if item.keys > 2 {
-            found |= in_bucket(item, low);
+            found |= in_bucket(view.bytes, item);
         }
         hits[usize::from(item.row / 64)] |= u64::from(found) << (item.row % 64);
     }
@@ -81,61 +95,100 @@ fn probe_with(view: &View<'_>, keys: &[u128], cursor: &mut Cursor, select: impl 
 
 /// Finds the partition of each key. What is answered at once is set in `hits`; the others become items.
 #[inline(always)]
-fn locate(
+fn locate<D: Distance>(
     view: &View<'_>,
     keys: &[u128],
     cursor: &mut Cursor,
-    items: &mut [Item; BLOCK],
+    items: &mut [Item<D>; BLOCK],
     hits: &mut [u64; BLOCK / 64],
 ) -> usize {
+    let geometry = view.geometry;
+    let (first, span) = (D::of(geometry.first), geometry.last.wrapping_sub(geometry.first));
     let mut count = 0;
     for (row, key) in keys.iter().enumerate().take(BLOCK) {
-        let Some(entry) = view.partition_of(*key) else { continue };
-        let offset = key - entry.first;
-        let found = match entry.kind {
-            Kind::Packed => {
-                let bucket = (offset >> entry.width) as usize;
-                let directory = entry.offset + entry.directory as usize + bucket / BUCKETS * 2;
-                prefetch(view.bytes, directory);
-                items[count] = Item {
-                    low: offset & mask(entry.width),
-                    unary: entry.offset,
-                    numbers: entry.offset + entry.numbers as usize,
-                    at: directory,
-                    bucket: bucket as u32,
-                    keys: 0,
-                    width: entry.width,
-                    row: row as u8,
-                };
-                count += 1;
-                false
-            }
-            Kind::Bitmap => bitmap::contains(view.bytes, &entry, offset),
-            Kind::Runs => {
-                if cursor.span.is_none_or(|span| key.wrapping_sub(cursor.first) > span) {
-                    let (answer, first, last) = runs::stretch(view.bytes, &entry, offset);
-                    *cursor =
-                        Cursor { first: entry.first.wrapping_add(first), span: Some(last.wrapping_sub(first)), answer };
-                }
-                cursor.answer
-            }
+        if key.wrapping_sub(geometry.first) > span {
+            continue;
+        }
+        let cell = geometry.index + D::of(*key).since(first).high(geometry.shift) * 4;
+        // Two cells in one load: partitions that start before this cell, and before the next.
+        let cells = load64(view.bytes, cell);
+        let mut line = (cells as u32).saturating_sub(1);
+        let last = ((cells >> 32) as u32).saturating_sub(1);
+        if line < last {
+            line = search::<D>(view, *key, line, last);
+        }
+        let Some(line) = view.line(line as usize) else { continue };
+        let offset = D::of(*key).since(D::load(line, FIRST));
+        if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
+            continue;
+        }
+        let body = load64(line, OFFSET) as usize;
+        let kind = load32(line, KIND).to_le_bytes();
+        let found = if kind[0] == Kind::Packed as u8 {
+            let (width, numbers) = (kind[1], load64(line, DIRECTORY));
+            let bucket = offset.high(width);
+            let at = body + (numbers as u32) as usize + bucket / BUCKETS * 2;
+            prefetch(view.bytes, at);
+            items[count % BLOCK] = Item {
+                low: offset.low(width),
+                unary: body,
+                numbers: body + (numbers >> 32) as usize,
+                at,
+                bucket: bucket as u32,
+                keys: 0,
+                width,
+                row: row as u8,
+            };
+            count += 1;
+            continue;
+        } else if kind[0] == Kind::Bitmap as u8 {
+            let bit = offset.high(0);
+            load64(view.bytes, body + bit / 64 * 8) >> (bit % 64) & 1 == 1
+        } else {
+            in_runs(view, line, *key, cursor)
         };
         hits[row / 64] |= u64::from(found) << (row % 64);
     }
     count
 }
 
+/// The last partition from `low` to `high` that starts at or before the key.
+#[inline]
+fn search<D: Distance>(view: &View<'_>, key: u128, mut low: u32, mut high: u32) -> u32 {
+    let first = D::of(view.geometry.first);
+    let distance = D::of(key).since(first);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if view.line(middle as usize).is_some_and(|line| D::load(line, FIRST).since(first) <= distance) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+#[inline]
+fn in_runs(view: &View<'_>, line: &[u8; ENTRY], key: u128, cursor: &mut Cursor) -> bool {
+    if cursor.span.is_none_or(|span| key.wrapping_sub(cursor.first) > span) {
+        let Some(entry) = Entry::read(line, 0) else { return false };
+        let (answer, first, last) = runs::stretch(view.bytes, &entry, key.wrapping_sub(entry.first));
+        *cursor = Cursor { first: entry.first.wrapping_add(first), span: Some(last.wrapping_sub(first)), answer };
+    }
+    cursor.answer
+}
+
 /// Where the bits of the item's bucket start: after as many zeros as there are buckets before it in its block.
 #[inline(always)]
-fn bucket_start(bytes: &[u8], item: &Item, select: impl Select) -> usize {
+fn bucket_start<D>(bytes: &[u8], item: &Item<D>, select: impl Select) -> usize {
     let zeros = item.bucket % BUCKETS as u32;
     if zeros == 0 {
         return item.at;
     }
     let word = item.at / 64;
-    let load = |i: usize| !load64(bytes, item.unary + (word + i) * 8);
+    let three = bytes.get(item.unary + word * 8..).and_then(<[u8]>::first_chunk::<24>).unwrap_or(&[0; 24]);
     // A block is rarely longer than three words: which of them it is needs no branch.
-    let words = [load(0) & (u64::MAX << (item.at % 64)), load(1), load(2)];
+    let words = [!load64(three, 0) & (u64::MAX << (item.at % 64)), !load64(three, 8), !load64(three, 16)];
     let in_one = words[0].count_ones();
     let in_two = in_one + words[1].count_ones();
     let in_three = in_two + words[2].count_ones();
@@ -152,7 +205,7 @@ fn bucket_start(bytes: &[u8], item: &Item, select: impl Select) -> usize {
 
 /// As [`bucket_start`], when there are many keys in one bucket.
 #[cold]
-fn far_bucket_start(bytes: &[u8], item: &Item, mut rank: u32, mut word: usize, select: impl Select) -> usize {
+fn far_bucket_start<D>(bytes: &[u8], item: &Item<D>, mut rank: u32, mut word: usize, select: impl Select) -> usize {
     while item.unary + word * 8 < bytes.len() {
         let zeros = !load64(bytes, item.unary + word * 8);
         let here = zeros.count_ones();
@@ -189,13 +242,13 @@ fn many_ones_from(bytes: &[u8], unary: usize, bit: usize) -> u32 {
     }
 }
 
-/// Whether a low part is in a bucket of more than two keys; they ascend.
+/// Whether the low part is in a bucket of more than two keys; they ascend.
 #[cold]
-fn in_bucket(item: &Item, low: impl Fn(usize) -> u128) -> bool {
+fn in_bucket<D: Distance>(bytes: &[u8], item: &Item<D>) -> bool {
     let (mut from, mut to) = (0, item.keys as usize);
     while from < to {
         let middle = (from + to) / 2;
-        let there = low(middle);
+        let (there, _) = D::two(bytes, item.numbers, item.at + middle, item.width);
         if there == item.low {
             return true;
         }

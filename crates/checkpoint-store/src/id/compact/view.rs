@@ -1,7 +1,7 @@
 //! A buffer that was checked, and its partitions.
 
 use super::bits::{load32, load64, load128};
-use super::entry::{ENTRY, Entry, Kind};
+use super::entry::{BEFORE, ENTRY, Entry, Kind};
 use super::header::Geometry;
 use super::{bitmap, packed, runs};
 
@@ -12,7 +12,13 @@ pub(super) struct View<'a> {
     pub(super) geometry: &'a Geometry,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The bytes of the partition's entry.
+    #[inline(always)]
+    pub(super) fn line(&self, index: usize) -> Option<&'a [u8; ENTRY]> {
+        self.bytes.get(self.geometry.table + index * ENTRY..)?.first_chunk()
+    }
+
     /// The partition `index`.
     #[inline(always)]
     pub(super) fn entry(&self, index: usize) -> Option<Entry> {
@@ -22,7 +28,7 @@ impl View<'_> {
     /// How many keys the partition `index` has, which starts after `before` keys.
     pub(super) fn count(&self, index: usize, before: u64) -> u64 {
         let after = if index + 1 < self.geometry.partitions {
-            load64(self.bytes, self.geometry.table + (index + 1) * ENTRY + 40)
+            load64(self.bytes, self.geometry.table + (index + 1) * ENTRY + BEFORE)
         } else {
             self.geometry.len
         };
@@ -49,12 +55,6 @@ impl View<'_> {
             }
         }
         Some(low)
-    }
-
-    /// The partition whose range holds the key.
-    #[inline(always)]
-    pub(super) fn partition_of(&self, key: u128) -> Option<Entry> {
-        self.entry(self.locate(key)?).filter(|entry| key <= entry.last)
     }
 
     /// How many keys are less than `key`.
