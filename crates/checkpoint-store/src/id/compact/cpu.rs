@@ -2,14 +2,14 @@
 
 #![allow(unsafe_code, reason = "intrinsics; each is safe by what its comment says")]
 
-/// Asks for the cache line of `bytes[at]`; nothing happens where there is none, or no such instruction.
+/// Asks for the cache line of `bytes[at]`, which need not exist; does nothing where there is no such instruction.
 #[inline(always)]
 pub(super) fn prefetch(bytes: &[u8], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(byte) = bytes.get(at) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast()) };
+        // SAFETY: a prefetch reads nothing that the program can see, and faults on no address whatever.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (bytes, at);

@@ -30,7 +30,7 @@ pub(crate) use encoder::Encoder;
 pub(crate) use intervals::Intervals;
 
 use self::header::Geometry;
-use self::probe::{BLOCK, Cursor, probe};
+use self::probe::{BLOCK, probe};
 use self::view::View;
 use super::class::IdClass;
 use super::hash::HashKey;
@@ -120,13 +120,9 @@ impl CompactIdSet {
     /// Which values are there; what is said of nulls means nothing.
     fn probe_all(&self, map: &KeyMap, ids: &ArrayRef) -> Result<BooleanBuffer> {
         let source = KeySource::new(map, ids)?;
-        let (view, mut cursor, mut keys) = (self.view(), Cursor::default(), [0u128; BLOCK]);
         let mut words = Vec::with_capacity(ids.len().div_ceil(BLOCK) * (BLOCK / 64));
-        for start in (0..ids.len()).step_by(BLOCK) {
-            let keys = &mut keys[..BLOCK.min(ids.len() - start)];
-            source.fill(start, keys);
-            words.extend_from_slice(&probe(&view, keys, &mut cursor).map(u64::to_le));
-        }
+        probe(&self.view(), ids.len(), |start, keys| source.fill(start, keys), &mut words);
+        words.iter_mut().for_each(|word| *word = word.to_le());
         Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, ids.len()))
     }
 }

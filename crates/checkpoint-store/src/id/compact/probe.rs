@@ -3,7 +3,7 @@
 //! A set is larger than the caches, so a probe waits for memory. A block of keys goes through the same steps together,
 //! and each step asks ahead for what the next one reads: the waits overlap.
 
-use super::bits::{load16, load32, load64};
+use super::bits::{load32, load64};
 use super::cpu::{Portable, Select, prefetch};
 use super::distance::Distance;
 use super::entry::{DIRECTORY, ENTRY, Entry, FIRST, KIND, Kind, LAST, OFFSET};
@@ -16,7 +16,7 @@ pub(super) const BLOCK: usize = 128;
 
 /// The stretch of runs that answered last, and its answer: neighbours are often probed one after the other.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+struct Cursor {
     first: u128,
     span: Option<u128>,
     answer: bool,
@@ -27,11 +27,12 @@ pub(super) struct Cursor {
 struct Item<D> {
     /// The low part that is looked for.
     low: D,
-    /// Where the buckets start.
+    /// The word of the buffer in which the buckets start.
     unary: usize,
     /// Where the low parts start.
     numbers: usize,
-    /// Where the directory's entry is; then the bit at which the block of buckets starts; then the first index.
+    /// Which half word the directory's entry is; then the bit at which the block of buckets starts; then the first
+    /// index.
     at: usize,
     bucket: u32,
     /// How many keys the bucket has.
@@ -40,63 +41,99 @@ struct Item<D> {
     row: u8,
 }
 
-/// Sets the bit of every key that is there, in two words of 64. There are at most [`BLOCK`] keys.
-pub(super) fn probe(view: &View<'_>, keys: &[u128], cursor: &mut Cursor) -> [u64; BLOCK / 64] {
+/// Appends the answers for `rows` keys to `out`, a bit for each, the rest of the last block zero. `fill` makes the keys
+/// from a row on; it is asked for at most [`BLOCK`] at once.
+pub(super) fn probe(view: &View<'_>, rows: usize, fill: impl Fn(usize, &mut [u128]), out: &mut Vec<u64>) {
     let narrow = view.geometry.last.wrapping_sub(view.geometry.first) <= u128::from(u64::MAX);
     #[cfg(target_arch = "x86_64")]
     if let Some(bmi2) = super::cpu::Bmi2::detect() {
         return match narrow {
-            true => bmi2.run(|bmi2| probe_with::<u64>(view, keys, cursor, bmi2)),
-            false => bmi2.run(|bmi2| probe_with::<u128>(view, keys, cursor, bmi2)),
+            true => bmi2.run(|bmi2| blocks::<u64>(view, rows, fill, out, bmi2)),
+            false => bmi2.run(|bmi2| blocks::<u128>(view, rows, fill, out, bmi2)),
         };
     }
     match narrow {
-        true => probe_with::<u64>(view, keys, cursor, Portable),
-        false => probe_with::<u128>(view, keys, cursor, Portable),
+        true => blocks::<u64>(view, rows, fill, out, Portable),
+        false => blocks::<u128>(view, rows, fill, out, Portable),
     }
 }
 
+/// As [`probe`], for keys whose distances are known to fit.
 #[inline(always)]
-fn probe_with<D: Distance>(
+pub(super) fn blocks<D: Distance>(
     view: &View<'_>,
-    keys: &[u128],
-    cursor: &mut Cursor,
+    rows: usize,
+    fill: impl Fn(usize, &mut [u128]),
+    out: &mut Vec<u64>,
     select: impl Select,
-) -> [u64; BLOCK / 64] {
-    let mut hits = [0u64; BLOCK / 64];
-    let mut items = [Item::<D>::default(); BLOCK];
-    let count = locate(view, keys, cursor, &mut items, &mut hits);
-    let items = &mut items[..count];
-    for item in items.iter_mut() {
-        let before = usize::from(load16(view.bytes, item.at));
-        item.at = before + (item.bucket as usize / BUCKETS) * BUCKETS;
-        let word = item.unary + item.at / 64 * 8;
-        prefetch(view.bytes, word);
-        prefetch(view.bytes, word + 16);
-    }
-    for item in items.iter_mut() {
-        let start = bucket_start(view.bytes, item, select);
-        item.at = start.saturating_sub(item.bucket as usize);
-        item.keys = ones_from(view.bytes, item.unary, start);
-        let first = item.numbers + (item.at * usize::from(item.width)) / 8;
-        prefetch(view.bytes, first);
-        prefetch(view.bytes, first + 15);
-    }
-    for item in items.iter() {
-        let (one, two) = D::two(view.bytes, item.numbers, item.at, item.width);
-        let mut found = (one == item.low) & (item.keys > 0) | (two == item.low) & (item.keys > 1);
-        if item.keys > 2 {
-            found |= in_bucket(view.bytes, item);
+) {
+    let parts = Parts::new(view.bytes);
+    let (mut cursor, mut keys, mut items) = (Cursor::default(), [0u128; BLOCK], [Item::<D>::default(); BLOCK]);
+    for start in (0..rows).step_by(BLOCK) {
+        let keys = &mut keys[..BLOCK.min(rows - start)];
+        fill(start, keys);
+        let mut hits = [0u64; BLOCK / 64];
+        let count = locate(view, &parts, keys, &mut cursor, &mut items, &mut hits);
+        let items = &mut items[..count.min(BLOCK)];
+        for item in items.iter_mut() {
+            let before = usize::from(parts.count(item.at));
+            item.at = before + (item.bucket as usize / BUCKETS) * BUCKETS;
+            let word = (item.unary + item.at / 64) * 8;
+            prefetch(view.bytes, word);
+            prefetch(view.bytes, word + 16);
         }
-        hits[usize::from(item.row / 64)] |= u64::from(found) << (item.row % 64);
+        for item in items.iter_mut() {
+            let start = bucket_start(&parts, item, select);
+            item.at = start.wrapping_sub(item.bucket as usize);
+            item.keys = ones_from(&parts, item.unary, start);
+            let first = item.numbers.wrapping_add(item.at.wrapping_mul(usize::from(item.width)) / 8);
+            prefetch(view.bytes, first);
+            prefetch(view.bytes, first + 15);
+        }
+        for item in items.iter() {
+            let (one, two) = D::two(view.bytes, item.numbers, item.at, item.width);
+            let mut found = (one == item.low) & (item.keys > 0) | (two == item.low) & (item.keys > 1);
+            if item.keys > 2 {
+                let (three, four) = D::two(view.bytes, item.numbers, item.at.wrapping_add(2), item.width);
+                found |= (three == item.low) | (four == item.low) & (item.keys > 3);
+                if item.keys > 4 {
+                    found |= in_bucket(view.bytes, item);
+                }
+            }
+            hits[usize::from(item.row / 64)] |= u64::from(found) << (item.row % 64);
+        }
+        out.extend_from_slice(&hits);
     }
-    hits
+}
+
+/// The buffer as numbers of one size each: where one lies in it needs one comparison and not two.
+struct Parts<'a> {
+    lines: &'a [[u8; ENTRY]],
+    words: &'a [[u8; 8]],
+    halves: &'a [[u8; 2]],
+}
+
+impl<'a> Parts<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        Self { lines: bytes.as_chunks().0, words: bytes.as_chunks().0, halves: bytes.as_chunks().0 }
+    }
+
+    #[inline(always)]
+    fn word(&self, index: usize) -> u64 {
+        self.words.get(index).map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
+    #[inline(always)]
+    fn count(&self, index: usize) -> u16 {
+        self.halves.get(index).map_or(0, |half| u16::from_le_bytes(*half))
+    }
 }
 
 /// Finds the partition of each key. What is answered at once is set in `hits`; the others become items.
 #[inline(always)]
 fn locate<D: Distance>(
     view: &View<'_>,
+    parts: &Parts<'_>,
     keys: &[u128],
     cursor: &mut Cursor,
     items: &mut [Item<D>; BLOCK],
@@ -104,7 +141,7 @@ fn locate<D: Distance>(
 ) -> usize {
     let geometry = view.geometry;
     let (first, span) = (D::of(geometry.first), geometry.last.wrapping_sub(geometry.first));
-    let mut count = 0;
+    let (mut count, table) = (0, geometry.table / ENTRY);
     for (row, key) in keys.iter().enumerate().take(BLOCK) {
         if key.wrapping_sub(geometry.first) > span {
             continue;
@@ -117,7 +154,7 @@ fn locate<D: Distance>(
         if line < last {
             line = search::<D>(view, *key, line, last);
         }
-        let Some(line) = view.line(line as usize) else { continue };
+        let Some(line) = parts.lines.get(table + line as usize) else { continue };
         let offset = D::of(*key).since(D::load(line, FIRST));
         if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
             continue;
@@ -127,11 +164,11 @@ fn locate<D: Distance>(
         let found = if kind[0] == Kind::Packed as u8 {
             let (width, numbers) = (kind[1], load64(line, DIRECTORY));
             let bucket = offset.high(width);
-            let at = body + (numbers as u32) as usize + bucket / BUCKETS * 2;
-            prefetch(view.bytes, at);
+            let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
+            prefetch(view.bytes, at * 2);
             items[count % BLOCK] = Item {
                 low: offset.low(width),
-                unary: body,
+                unary: body / 8,
                 numbers: body + (numbers >> 32) as usize,
                 at,
                 bucket: bucket as u32,
@@ -143,7 +180,7 @@ fn locate<D: Distance>(
             continue;
         } else if kind[0] == Kind::Bitmap as u8 {
             let bit = offset.high(0);
-            load64(view.bytes, body + bit / 64 * 8) >> (bit % 64) & 1 == 1
+            parts.word(body / 8 + bit / 64) >> (bit % 64) & 1 == 1
         } else {
             in_runs(view, line, *key, cursor)
         };
@@ -180,34 +217,44 @@ fn in_runs(view: &View<'_>, line: &[u8; ENTRY], key: u128, cursor: &mut Cursor) 
 
 /// Where the bits of the item's bucket start: after as many zeros as there are buckets before it in its block.
 #[inline(always)]
-fn bucket_start<D>(bytes: &[u8], item: &Item<D>, select: impl Select) -> usize {
+fn bucket_start<D>(parts: &Parts<'_>, item: &Item<D>, select: impl Select) -> usize {
     let zeros = item.bucket % BUCKETS as u32;
     if zeros == 0 {
         return item.at;
     }
     let word = item.at / 64;
-    let three = bytes.get(item.unary + word * 8..).and_then(<[u8]>::first_chunk::<24>).unwrap_or(&[0; 24]);
+    let three = parts.words.get(item.unary + word..).and_then(<[_]>::first_chunk).copied();
+    let [one, two, three] = three.unwrap_or([[0; 8]; 3]).map(|word| !u64::from_le_bytes(word));
     // A block is rarely longer than three words: which of them it is needs no branch.
-    let words = [!load64(three, 0) & (u64::MAX << (item.at % 64)), !load64(three, 8), !load64(three, 16)];
-    let in_one = words[0].count_ones();
-    let in_two = in_one + words[1].count_ones();
-    let in_three = in_two + words[2].count_ones();
+    let one = one & (u64::MAX << (item.at % 64));
+    let in_one = one.count_ones();
+    let in_two = in_one + two.count_ones();
+    let in_three = in_two + three.count_ones();
     let rank = zeros - 1;
-    if rank < in_three {
-        let (second, third) = (rank >= in_one, rank >= in_two);
-        let before = if third { in_two } else { in_one * u32::from(second) };
-        let chosen = usize::from(second) + usize::from(third);
-        let bit = select.select(words[chosen], rank - before);
-        return (word + chosen) * 64 + bit as usize + 1;
+    if rank >= in_three {
+        return far_bucket_start(parts, item, rank - in_three, word + 3, select);
     }
-    far_bucket_start(bytes, item, rank - in_three, word + 3, select)
+    let (mut chosen, mut before, mut zeros) = (word, 0, one);
+    if rank >= in_one {
+        (chosen, before, zeros) = (word + 1, in_one, two);
+    }
+    if rank >= in_two {
+        (chosen, before, zeros) = (word + 2, in_two, three);
+    }
+    chosen * 64 + select.select(zeros, rank - before) as usize + 1
 }
 
 /// As [`bucket_start`], when there are many keys in one bucket.
 #[cold]
-fn far_bucket_start<D>(bytes: &[u8], item: &Item<D>, mut rank: u32, mut word: usize, select: impl Select) -> usize {
-    while item.unary + word * 8 < bytes.len() {
-        let zeros = !load64(bytes, item.unary + word * 8);
+fn far_bucket_start<D>(
+    parts: &Parts<'_>,
+    item: &Item<D>,
+    mut rank: u32,
+    mut word: usize,
+    select: impl Select,
+) -> usize {
+    while item.unary + word < parts.words.len() {
+        let zeros = !parts.word(item.unary + word);
         let here = zeros.count_ones();
         if rank < here {
             return word * 64 + select.select(zeros, rank) as usize + 1;
@@ -220,29 +267,20 @@ fn far_bucket_start<D>(bytes: &[u8], item: &Item<D>, mut rank: u32, mut word: us
 
 /// How many ones follow each other from this bit on.
 #[inline(always)]
-fn ones_from(bytes: &[u8], unary: usize, bit: usize) -> u32 {
-    let ones = (load64(bytes, unary + bit / 8) >> (bit % 8)).trailing_ones();
-    if ones < 57 { ones } else { many_ones_from(bytes, unary, bit) }
+fn ones_from(parts: &Parts<'_>, unary: usize, bit: usize) -> u32 {
+    let ones = (parts.word(unary + bit / 64) >> (bit % 64)).trailing_ones();
+    if ones < 64 - (bit % 64) as u32 { ones } else { ones + ones_of_words(parts, unary + bit / 64 + 1) }
 }
 
+/// How many ones follow each other from this word on.
 #[cold]
-fn many_ones_from(bytes: &[u8], unary: usize, bit: usize) -> u32 {
-    let first = (load64(bytes, unary + bit / 64 * 8) >> (bit % 64)).trailing_ones();
-    if first < 64 - (bit % 64) as u32 {
-        return first;
-    }
-    let (mut ones, mut word) = (first, bit / 64 + 1);
-    loop {
-        let here = load64(bytes, unary + word * 8).trailing_ones();
-        ones += here;
-        if here < 64 {
-            return ones;
-        }
-        word += 1;
-    }
+fn ones_of_words(parts: &Parts<'_>, from: usize) -> u32 {
+    let words = parts.words.get(from..).unwrap_or(&[]);
+    let whole = words.iter().take_while(|word| **word == [0xFF; 8]).count();
+    whole as u32 * 64 + parts.word(from + whole).trailing_ones()
 }
 
-/// Whether the low part is in a bucket of more than two keys; they ascend.
+/// Whether the low part is in a bucket of many keys; they ascend.
 #[cold]
 fn in_bucket<D: Distance>(bytes: &[u8], item: &Item<D>) -> bool {
     let (mut from, mut to) = (0, item.keys as usize);

@@ -73,10 +73,10 @@ fn use_it(set: &CompactIdSet) {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3_000).map(|i| i * 37 - 99)));
     let _ = set.contains(&ids);
     let keys: Vec<u128> = (0..128).map(|i| u128::MAX / 127 * i).collect();
-    probe(&set.view(), &keys, &mut Cursor::default());
+    hits(set, &keys);
     let around: Vec<u128> = set.partitions().flat_map(|(first, last, _)| [first, last, last / 2 + first / 2]).collect();
     for keys in around.chunks(BLOCK) {
-        probe(&set.view(), keys, &mut Cursor::default());
+        hits(set, keys);
         set.view().count_between(keys[0], keys[keys.len() - 1]);
     }
     let mut encoder = Encoder::new(&value_map(false));

@@ -38,3 +38,10 @@ fn build(map: &KeyMap, ids: &ArrayRef) -> CompactIdSet {
 fn generator(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
 }
+
+/// Which of the keys are there.
+fn hits(set: &CompactIdSet, keys: &[u128]) -> Vec<bool> {
+    let mut words = Vec::new();
+    probe(&set.view(), keys.len(), |start, out| out.copy_from_slice(&keys[start..start + out.len()]), &mut words);
+    (0..keys.len()).map(|row| words[row / 64] >> (row % 64) & 1 == 1).collect()
+}
