@@ -1,5 +1,7 @@
 //! Deleting many objects: what is to go, and the way one by one where a store takes no batches.
 
+use std::collections::HashSet;
+
 use futures::stream::{self, StreamExt};
 
 use crate::error::Result;
@@ -20,7 +22,7 @@ pub(crate) struct Doomed {
 }
 
 impl Doomed {
-    /// One for each path, in order.
+    /// One for each path, in order; a path that is named twice goes once.
     ///
     /// # Errors
     /// The first key that the store cannot hold; nothing was sent then.
@@ -29,11 +31,16 @@ impl Doomed {
         call: impl Fn(&ObjectPath) -> Call,
         key: impl Fn(&ObjectPath, &Call) -> Result<String>,
     ) -> Result<Vec<Self>> {
-        let doomed = |path: ObjectPath| {
+        let mut seen = HashSet::with_capacity(paths.len());
+        let mut all = Vec::with_capacity(paths.len());
+        for path in paths {
             let call = call(&path);
-            Ok(Self { key: key(&path, &call)?, path, call })
-        };
-        paths.into_iter().map(doomed).collect()
+            let key = key(&path, &call)?;
+            if seen.insert(key.clone()) {
+                all.push(Self { path, call, key });
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Names as they stand in a URL.
 
+#[cfg(any(feature = "_bucket", feature = "gs"))]
+use percent_encoding::percent_decode_str;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What may stand bare in a query; all else is encoded, as signatures want it.
@@ -15,6 +17,17 @@ pub(crate) fn encode_key(key: &str) -> String {
 /// A name or value as it stands in a query.
 pub(crate) fn encode_query(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
+}
+
+/// Takes off the encoding that keys have in a document with the encoding type `url`.
+///
+/// # Errors
+/// When what remains is not UTF-8.
+#[cfg(any(feature = "_bucket", feature = "gs"))]
+pub(crate) fn decode_listed(text: &str) -> Result<String, String> {
+    // A blank may be written as `+`; a plus sign never stands bare.
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8().map(Into::into).map_err(|_| "a key that is not UTF-8".to_owned())
 }
 
 #[cfg(test)]

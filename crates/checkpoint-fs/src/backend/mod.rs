@@ -8,6 +8,8 @@ use crate::registry::Scheme;
 pub(crate) mod absent;
 #[cfg(feature = "az")]
 pub(crate) mod az;
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+pub(crate) mod batches;
 #[cfg(feature = "_bucket")]
 pub(crate) mod bridge;
 #[cfg(feature = "_bucket")]
@@ -38,6 +40,8 @@ pub(crate) mod listing;
 pub(crate) mod memory;
 #[cfg(any(feature = "gs", feature = "az"))]
 pub(crate) mod mixed;
+#[cfg(any(feature = "_bucket", feature = "gs"))]
+pub(crate) mod multi_delete;
 #[cfg(feature = "oss")]
 pub(crate) mod oss;
 pub(crate) mod posix;
@@ -51,8 +55,10 @@ pub(crate) mod settle;
 pub(crate) mod tclake;
 #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod unbroken;
-#[cfg(any(feature = "_bucket", feature = "az"))]
+#[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod xml;
+#[cfg(any(feature = "_bucket", feature = "gs"))]
+pub(crate) mod xml_dialect;
 
 /// Every scheme that this build holds.
 pub(crate) fn all() -> Vec<Arc<dyn Scheme>> {

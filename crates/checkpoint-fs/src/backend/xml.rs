@@ -27,7 +27,7 @@ impl Element {
     }
 
     /// All children of that name.
-    #[cfg(feature = "_bucket")]
+    #[cfg(any(feature = "_bucket", feature = "gs"))]
     pub(crate) fn children_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |c| c.name == name)
     }
@@ -105,7 +105,7 @@ fn push(open: &mut [Element], text: &str) {
 }
 
 /// Escapes text for an element, or `None` where XML 1.0 cannot hold it at all (control characters).
-#[cfg(feature = "_bucket")]
+#[cfg(any(feature = "_bucket", feature = "gs"))]
 pub(crate) fn escape(text: &str) -> Option<String> {
     let representable =
         |c: char| matches!(c, '\t' | '\n' | '\r') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}'));
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "_bucket")]
+    #[cfg(any(feature = "_bucket", feature = "gs"))]
     #[test]
     fn escaping_survives_parsing() {
         for text in ["a&<>\"'b", "tab\tnew\nreturn\r", " blanks ", "é \u{1F600} ]]>", "&amp;"] {

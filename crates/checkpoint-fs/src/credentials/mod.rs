@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-pub(crate) use self::cache::CredentialCache;
+pub(crate) use self::cache::{CredentialCache, Issued};
 pub use self::chain::ProviderChain;
 pub use self::environment::AwsEnvironment;
 pub use self::fixed::{AnonymousCredentials, StaticCredentials};

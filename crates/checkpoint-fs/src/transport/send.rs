@@ -16,7 +16,7 @@ use super::{
     WallClock,
 };
 use crate::backend::headers::{STRANGER, content_range};
-use crate::credentials::{CredentialCache, Credentials};
+use crate::credentials::{CredentialCache, Credentials, Issued};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
 
@@ -81,6 +81,19 @@ impl Transport {
     /// How failed attempts are repeated.
     pub(crate) fn retry(&self) -> RetryPolicy {
         self.parts.retry
+    }
+
+    /// The credentials of the moment, for a request whose answer may refuse them in its inside.
+    #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+    pub(crate) async fn credentials(&self, call: &Call) -> Result<Arc<Issued>, Failure> {
+        within_guard(call, self.parts.credentials.get()).await.map_err(|error| Failure::unsent(call.named(error)))
+    }
+
+    /// Loads credentials again, after the service refused those in the inside of an answer. `false` where the
+    /// source still gives the same.
+    #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
+    pub(crate) async fn renew(&self, call: &Call, used: &Issued) -> Result<bool> {
+        Ok(within_guard(call, self.parts.credentials.renew(used)).await?.is_some())
     }
 
     /// Sends until an answer counts, the failure is lasting, the attempts are used up, or the guard ends it.

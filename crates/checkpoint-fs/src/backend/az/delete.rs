@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
@@ -12,27 +13,29 @@ use super::batch::{self, Fault, Part};
 use super::dialect::{service_error, verdict};
 use super::storage::Inner;
 use super::wire::{DELETE_SNAPSHOTS, INCLUDE};
+use crate::backend::batches::{self, Batches, Fate, Outcome};
 use crate::backend::doomed::{Doomed, one_by_one};
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
 use crate::storage::DeleteFailure;
-use crate::transport::{Again, Call, Failure};
+use crate::transport::{Call, Failure, Transport};
 
 /// Deletes one blob with its snapshots; a missing one is fine.
 pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
     let mut request = inner.wire.blob(Method::DELETE, key, &[], Bytes::new());
     request.headers.insert(DELETE_SNAPSHOTS, INCLUDE);
     match inner.transport.send(call, &request).await {
-        Err(failure) if is_gone(failure.error.kind(), failure.error.service_code()) => Ok(()),
+        Err(failure) if is_gone(failure.error.service_code()) => Ok(()),
         Err(failure) => Err(failure.error),
         Ok(_) => Ok(()),
     }
 }
 
-/// Whether a failed delete found nothing to delete. A missing container is another matter.
-fn is_gone(kind: ErrorKind, code: Option<&str>) -> bool {
-    kind == ErrorKind::NotFound && code != Some("ContainerNotFound")
+/// Whether a failed delete found nothing to delete. A missing container is another matter, and so is what comes
+/// from no blob service at all.
+fn is_gone(code: Option<&str>) -> bool {
+    matches!(code, Some("BlobNotFound" | "PathNotFound"))
 }
 
 /// Deletes many, 256 to a request.
@@ -44,83 +47,54 @@ pub(super) async fn many(
     let call = inner.call("delete_many", &ObjectPath::root(), guard);
     Guard::check(guard).map_err(|e| call.named(e))?;
     let targets = Doomed::all(paths, |path| inner.call("delete", path, guard), |path, call| inner.key(path, call))?;
-    let mut failures = Vec::new();
-    let mut singles = Vec::new();
-    let mut targets = targets.into_iter().peekable();
-    while targets.peek().is_some() {
-        let mut left: Vec<Doomed> = targets.by_ref().take(batch::LIMIT).collect();
-        match Box::pin(several(inner, &call, &mut left, &mut failures)).await {
-            Ok(()) => {}
-            Err(failure) if takes_no_batches(&failure) => {
-                singles.append(&mut left);
-                singles.extend(targets.by_ref());
-            }
-            Err(failure) => return Err(failure.error),
-        }
-    }
+    let Outcome { mut failures, left } = Box::pin(batches::delete(&**inner, &call, targets)).await?;
     let delete = |doomed: Doomed| async move { (Box::pin(one(inner, &doomed.call, &doomed.key)).await, doomed.path) };
-    one_by_one(singles, delete, &mut failures).await;
+    one_by_one(left, delete, &mut failures).await;
     Ok(failures)
 }
 
-/// Services that know no batches say so; the same is then done one by one. Azurite breaks down, without a
-/// code, over a batch that comes with an account's shared access signature.
-fn takes_no_batches(failure: &Failure) -> bool {
-    let broke_down =
-        failure.status == Some(StatusCode::INTERNAL_SERVER_ERROR) && failure.error.service_code().is_none();
-    broke_down
-        || matches!(failure.status, Some(StatusCode::NOT_IMPLEMENTED | StatusCode::METHOD_NOT_ALLOWED))
-        || matches!(
-            failure.error.service_code(),
-            Some(
-                "UnsupportedQueryParameter"
-                    | "InvalidQueryParameterValue"
-                    | "UnsupportedHttpVerb"
-                    | "FeatureNotSupported"
-            )
-        )
-}
+#[async_trait]
+impl Batches for Inner {
+    fn transport(&self) -> &Transport {
+        &self.transport
+    }
 
-/// Deletes one batch, and those blobs again whose own failure may pass.
-async fn several(
-    inner: &Inner,
-    call: &Call,
-    left: &mut Vec<Doomed>,
-    failures: &mut Vec<DeleteFailure>,
-) -> Result<(), Failure> {
-    let policy = inner.transport.retry();
-    let mut attempt = 0;
-    while !left.is_empty() {
-        attempt += 1;
-        let mut parts = ask(inner, call, left).await?;
-        let mut again = Vec::new();
-        for (number, target) in std::mem::take(left).into_iter().enumerate() {
-            let Some(part) = parts.remove(&number).filter(|part| !part.status.is_success()) else { continue };
+    fn limits(&self) -> (usize, usize) {
+        (batch::LIMIT, 1)
+    }
+
+    fn can_name(&self, _key: &str) -> bool {
+        true
+    }
+
+    async fn ask(&self, call: &Call, targets: &[Doomed]) -> Result<HashMap<usize, Fate>, Failure> {
+        let parts = Box::pin(ask(self, call, targets)).await?;
+        let kept = parts.into_iter().filter(|(_, part)| !part.status.is_success());
+        let fates = kept.filter_map(|(number, part)| {
             let said = service_error(&part.headers, part.body.as_bytes());
             let verdict = verdict(part.status, &said, false);
-            if is_gone(verdict.kind, Some(&said.code)) {
-                continue;
-            }
-            let passing = verdict.again == Again::Later;
-            if passing && attempt < policy.attempts() {
-                again.push(target);
-                continue;
-            }
-            let mut error = Error::new(verdict.kind, format!("the service kept the object: {}", said.message))
-                .with_retry(if passing { Retry::Exhausted } else { Retry::Never })
-                .with_service_code(said.code)
-                .with_request_id(said.request_id);
-            if let Some(hint) = verdict.hint {
-                error = error.with_hint(hint);
-            }
-            failures.push(DeleteFailure { error: target.call.named(error), path: target.path });
-        }
-        *left = again;
-        if !left.is_empty() {
-            tokio::time::sleep(policy.pause(attempt, None)).await;
-        }
+            (!is_gone(Some(&said.code))).then(|| (number, Fate::kept(verdict, said)))
+        });
+        Ok(fates.collect())
     }
-    Ok(())
+
+    /// Services that know no batches say so. Azurite breaks down, without a code, over a batch that comes with an
+    /// account's shared access signature.
+    fn is_unknown(&self, failure: &Failure) -> bool {
+        let broke_down =
+            failure.status == Some(StatusCode::INTERNAL_SERVER_ERROR) && failure.error.service_code().is_none();
+        broke_down
+            || matches!(failure.status, Some(StatusCode::NOT_IMPLEMENTED | StatusCode::METHOD_NOT_ALLOWED))
+            || matches!(
+                failure.error.service_code(),
+                Some(
+                    "UnsupportedQueryParameter"
+                        | "InvalidQueryParameterValue"
+                        | "UnsupportedHttpVerb"
+                        | "FeatureNotSupported"
+                )
+            )
+    }
 }
 
 /// Sends one batch, and gives the answers by the number of their target.

@@ -6,10 +6,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::Method;
-use percent_encoding::percent_decode_str;
 
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
+use crate::backend::encode::decode_listed;
 use crate::backend::listing::{Page, Pages, Question, damaged};
 use crate::backend::xml::{self, Element};
 use crate::error::Result;
@@ -52,7 +52,7 @@ fn parse(body: &[u8], token_too: bool) -> std::result::Result<Page, String> {
     }
     match (root.child_text("IsTruncated").trim(), root.child_text("NextContinuationToken")) {
         ("true", "") => return Err("a page that is not the last names no next one".to_owned()),
-        ("true", token) if encoded && token_too => page.next = Some(decoded(token)?),
+        ("true", token) if encoded && token_too => page.next = Some(decode_listed(token)?),
         ("true", token) => page.next = Some(token.to_owned()),
         ("false", _) => {}
         _ => return Err("it does not say whether it is the last page".to_owned()),
@@ -62,14 +62,7 @@ fn parse(body: &[u8], token_too: bool) -> std::result::Result<Page, String> {
 
 fn key_of(element: &Element, name: &str, encoded: bool) -> std::result::Result<String, String> {
     let key = element.child(name).map(|e| e.text.as_str()).ok_or_else(|| format!("an entry without its {name}"))?;
-    if encoded { decoded(key) } else { Ok(key.to_owned()) }
-}
-
-/// Takes the encoding off a key.
-pub(super) fn decoded(text: &str) -> std::result::Result<String, String> {
-    // A blank may be written as `+`; a plus sign never stands bare.
-    let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8().map(Into::into).map_err(|_| "a key that is not UTF-8".to_owned())
+    if encoded { decode_listed(key) } else { Ok(key.to_owned()) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 mod address;
 mod config;
 mod delete;
-mod dialect;
 mod list;
 mod meta;
 #[cfg(any(feature = "s3", feature = "cos"))]
@@ -23,7 +22,6 @@ mod writer;
 pub use self::address::Addressing;
 pub(crate) use self::address::{BucketAddress, Endpoint, check_bucket, is_host_name};
 pub use self::config::BucketConfig;
-pub(crate) use self::dialect::XmlDialect;
 #[cfg(feature = "cos")]
 pub(crate) use self::options::OwnNames;
 #[cfg(any(feature = "s3", feature = "cos"))]
@@ -31,4 +29,4 @@ pub(crate) use self::options::S3Options;
 #[cfg(feature = "s3")]
 pub(crate) use self::options::{CHECKSUM_MODES, Given, RETRY_MODES};
 pub use self::storage::BucketStorage;
-pub(crate) use self::vendor::{DeleteReport, IfAbsent, Vendor};
+pub(crate) use self::vendor::{IfAbsent, Vendor};

@@ -19,7 +19,7 @@ use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
 use super::{delete, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
-use crate::backend::{flat, listing, ranges};
+use crate::backend::{flat, listing, multi_delete, ranges};
 use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result, Retry};
@@ -32,8 +32,6 @@ use crate::storage::{
 };
 use crate::transport::{AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
 
-/// Keys that one delete request can name.
-pub(super) const DELETE_BATCH: usize = 1000;
 /// Larger objects are copied in parts of this size: within what each store copies in one request, and in
 /// the time that one may take.
 const COPY_PART: usize = 1 << 30;
@@ -132,7 +130,7 @@ impl Inner {
             capabilities: Capabilities {
                 write_if_absent,
                 consistent_list,
-                max_delete_batch: DELETE_BATCH,
+                max_delete_batch: multi_delete::LIMIT,
                 max_path: longest,
                 max_segment: longest,
                 ..Capabilities::none()

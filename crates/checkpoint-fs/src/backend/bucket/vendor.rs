@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 
+use crate::backend::multi_delete::Report;
 use crate::transport::{Dialect, Signer};
 
 /// A store's own ways. Everything else is common to the family.
@@ -24,7 +25,7 @@ pub(crate) struct Vendor {
     /// Whether the vendor promises that a listing shows what was written and deleted before it began.
     pub(crate) consistent_list: bool,
     /// How a multi-delete tells which keys it did not delete.
-    pub(crate) delete_report: DeleteReport,
+    pub(crate) delete_report: Report,
     /// The longest key, in bytes.
     pub(crate) max_key: usize,
     /// How requests are signed.
@@ -32,17 +33,6 @@ pub(crate) struct Vendor {
     /// How failures are reported. A write that met what it must not replace has the kind
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), whatever its status and code.
     pub(crate) dialect: Arc<dyn Dialect>,
-}
-
-/// How a multi-delete tells which keys it did not delete.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum DeleteReport {
-    /// It names those that failed, in a document that is always there.
-    #[cfg_attr(not(any(feature = "s3", feature = "cos")), expect(dead_code, reason = "OSS reports what is gone"))]
-    Failures,
-    /// It names those that are gone, encoded; one that it leaves out is still there.
-    #[cfg_attr(not(feature = "oss"), allow(dead_code, reason = "the other stores report what failed"))]
-    Deleted,
 }
 
 /// How a write says that it must not replace.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::backend::bucket::{DeleteReport, IfAbsent, Vendor, XmlDialect};
+use crate::backend::bucket::{IfAbsent, Vendor};
+use crate::backend::multi_delete::Report;
+use crate::backend::xml_dialect::XmlDialect;
 use crate::error::ErrorKind;
 use crate::transport::{Again, ServiceError, SigV4, Verdict};
 
@@ -26,7 +28,7 @@ pub(crate) fn cos(region: String, sign_payload: bool) -> Vendor {
         encodes_page_tokens: false,
         // The vendor speaks of eventual consistency, and promises nothing for listings.
         consistent_list: false,
-        delete_report: DeleteReport::Failures,
+        delete_report: Report::Failures,
         max_key: 850,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),

@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, StatusCode};
 
-use crate::backend::bucket::XmlDialect;
 use crate::backend::xml;
+use crate::backend::xml_dialect::XmlDialect;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 

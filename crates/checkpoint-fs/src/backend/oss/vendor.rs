@@ -5,7 +5,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::dialect::OssDialect;
-use crate::backend::bucket::{DeleteReport, IfAbsent, Vendor};
+use crate::backend::bucket::{IfAbsent, Vendor};
+use crate::backend::multi_delete::Report;
 use crate::transport::Oss4;
 
 const FORBID_OVERWRITE: HeaderName = HeaderName::from_static("x-oss-forbid-overwrite");
@@ -22,10 +23,10 @@ pub(crate) fn oss(region: String, bucket: String, bucket_in_path: bool) -> Vendo
         // Without it a range that ends behind the object is answered with all of it.
         range_header: Some((RANGE_BEHAVIOR, HeaderValue::from_static("standard"))),
         encodes_page_tokens: true,
-        // The short report has no body at all when nothing failed.
         // The vendor promises what concerns an object, and says nothing of listings.
         consistent_list: false,
-        delete_report: DeleteReport::Deleted,
+        // The short report has no body at all when nothing failed.
+        delete_report: Report::Deleted,
         max_key: 1023,
         signer: Arc::new(Oss4 { region, bucket, bucket_in_path, additional_headers: &[] }),
         dialect: Arc::new(OssDialect),

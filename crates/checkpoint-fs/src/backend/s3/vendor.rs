@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::backend::bucket::{DeleteReport, IfAbsent, Vendor, XmlDialect};
+use crate::backend::bucket::{IfAbsent, Vendor};
+use crate::backend::multi_delete::Report;
+use crate::backend::xml_dialect::XmlDialect;
 use crate::transport::{ServiceError, SigV4, Verdict};
 
 const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
@@ -30,7 +32,7 @@ pub(crate) fn s3(region: String, sign_payload: bool, host: &str) -> Vendor {
         range_header: None,
         encodes_page_tokens: false,
         consistent_list: true,
-        delete_report: DeleteReport::Failures,
+        delete_report: Report::Failures,
         max_key: 1024,
         signer: Arc::new(SigV4 { region, service: "s3", always_sign_payload: sign_payload }),
         dialect: Arc::new(DIALECT),

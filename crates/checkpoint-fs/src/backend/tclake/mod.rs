@@ -54,8 +54,9 @@ impl Scheme for TclakeScheme {
 
     /// What is known without asking the catalog: not the bucket, and so no URL of an object.
     async fn resolve(&self, location: &Location, context: &OpenContext) -> Result<Resolution> {
-        let (_, path) = VolumeName::parse(location)?;
-        let config = TclakeConfig::resolve(context)?;
+        let named = |error: crate::Error| error.with_operation("resolve").with_url(location.to_string());
+        let (_, path) = VolumeName::parse(location).map_err(named)?;
+        let config = TclakeConfig::resolve(context).map_err(named)?;
         let [backend] = PROTOCOLS;
         let mut resolution = Resolution::plain(backend, location);
         let sources = [

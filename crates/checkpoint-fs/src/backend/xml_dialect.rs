@@ -1,4 +1,4 @@
-//! How the stores of this family report failures.
+//! How stores report failures in XML: S3, its relatives, and the XML interfaces of others.
 
 use http::{HeaderMap, StatusCode};
 
@@ -7,7 +7,7 @@ use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
-/// Reads S3's XML errors and the headers of request IDs, and knows the family's codes.
+/// Reads XML errors and the headers of request IDs, and knows the codes that S3 and its relatives share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct XmlDialect {
     /// The headers that may carry the request's ID, where the document has none.
@@ -67,6 +67,12 @@ impl Dialect for XmlDialect {
         }
         Ok(())
     }
+}
+
+/// Whether a code says that the object itself is missing. A 404 can mean much else: no such bucket, a proxy that
+/// knows no such address.
+pub(crate) fn is_missing_object(code: &str) -> bool {
+    matches!(code, "NoSuchKey" | "NoSuchVersion")
 }
 
 fn error_of(root: &xml::Element) -> ServiceError {
