@@ -2,7 +2,9 @@
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
-use checkpoint_fs::{DeleteOptions, ObjectPath, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions};
+use checkpoint_fs::{
+    DeleteOptions, ErrorKind, ObjectPath, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
+};
 use checkpoint_testkit::conformance::{Settings, Verdict, run_all};
 use checkpoint_testkit::server::SwiftServer;
 
@@ -81,5 +83,21 @@ async fn s3_swift_refuses_a_multi_delete_without_its_digest() -> anyhow::Result<
     let failures = storage.delete_many(keys, DeleteOptions::new()).await?;
     ensure!(failures.is_empty(), "failures: {failures:?}");
     ensure!(storage.list_files(&ObjectPath::root(), true).await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_swift_tells_a_missing_object_from_a_missing_bucket() -> anyhow::Result<()> {
+    let (server, bucket) = server().await?;
+    let storage = open(server, &format!("s3://{bucket}/root")).await?;
+    let path = ObjectPath::parse("none")?;
+    storage.delete(&path, DeleteOptions::new()).await?;
+    ensure!(storage.delete_many(vec![path.clone()], DeleteOptions::new()).await?.is_empty());
+    let nowhere = open(server, "s3://no-such-bucket-anywhere/root").await?;
+    let one = nowhere.delete(&path, DeleteOptions::new()).await;
+    let many = nowhere.delete_many(vec![path], DeleteOptions::new()).await;
+    for error in [one.err(), many.err()] {
+        ensure!(error.as_ref().is_some_and(|error| error.kind() == ErrorKind::NotFound), "{error:?}");
+    }
     Ok(())
 }

@@ -120,7 +120,8 @@ async fn the_exceptions_in_the_table_are_claimed_too() -> Result<()> {
         ensure!(!opened(oss.environment(), &format!("oss://{of_oss}"), json!({})).await?.write_if_absent);
     }
     let elsewhere = json!({"gs": {"token": "anon", "endpoint_url": "http://127.0.0.1:9"}});
-    ensure!(!opened(Environment::default(), "gs://bucket", elsewhere).await?.copy_if_absent);
+    let elsewhere = opened(Environment::default(), "gs://bucket", elsewhere).await?;
+    ensure!(!elsewhere.copy_if_absent && elsewhere.max_delete_batch == 100);
     for host in [
         "https://storage.googleapis.com",
         "https://cos.ap-guangzhou.myqcloud.com",

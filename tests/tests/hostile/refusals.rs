@@ -7,9 +7,9 @@ use checkpoint_testkit::server::Azurite;
 use checkpoint_tests::{Backend, Opening, Stand, on_each_backend};
 use serde_json::json;
 
-use crate::objects::{bounded, create, failed, get, path, put};
+use crate::objects::{bounded, changes, create, failed, get, path, put};
 
-on_each_backend! { wrong_secrets, missing_buckets, expired_tokens }
+on_each_backend! { wrong_secrets, missing_buckets, buckets_that_vanish, answers_of_nobody, expired_tokens }
 on_each_backend! { wrong_regions: Cos, Oss, Tclake }
 on_each_backend! { clocks_off_by_an_hour: Cos, Oss, Tclake, Az }
 
@@ -95,6 +95,63 @@ async fn missing_buckets(backend: Backend) -> Result<()> {
         let is_told = error.operation() != "read" || backend != Backend::Gs;
         ensure!(!is_told || error.hint().is_some_and(|hint| hint.contains(word)), "{error:?}");
     }
+    Ok(())
+}
+
+/// A delete finds no bucket: nothing is gone, and that is said.
+async fn buckets_that_vanish(backend: Backend) -> Result<()> {
+    let stand = Stand::start(backend).await?;
+    let opening = match backend {
+        Backend::S3 => stand.opening().url("s3://no-such-bucket-anywhere/root"),
+        Backend::Az => stand.opening().url("az://no-such-container/root"),
+        _ => stand.opening(),
+    };
+    let storage = bounded("open", opening.open()).await??;
+    if let Some(controls) = stand.controls() {
+        controls.remove_bucket(stand.bucket());
+    }
+    if let Some(mock) = stand.gcs() {
+        mock.remove_bucket(stand.bucket());
+    }
+    let delete = bounded("delete", storage.delete(&path("k")?, DeleteOptions::new())).await?;
+    let many = bounded("delete", storage.delete_many(vec![path("k")?, path("l")?], DeleteOptions::new())).await?;
+    // The volume's bucket is named by the hint.
+    let word = if backend == Backend::Az { "container" } else { "bucket" };
+    // Azure answers for each blob.
+    let many = many.map_or_else(|error| vec![error], |kept| kept.into_iter().map(|failure| failure.error).collect());
+    ensure!(many.len() == if backend == Backend::Az { 2 } else { 1 }, "{many:?}");
+    for error in many.into_iter().chain([failed("delete", delete)?]) {
+        ensure!(error.kind() == ErrorKind::NotFound && error.retry() == Retry::Never, "{error:?}");
+        ensure!(error.hint().is_some_and(|hint| hint.contains(word)), "{error:?}");
+        ensure!(error.url().starts_with(storage.url()), "{error:?}");
+    }
+    Ok(())
+}
+
+/// A 404 that does not say that the object is missing: a proxy, an address that means something else. The object is
+/// there all the same.
+async fn answers_of_nobody(backend: Backend) -> Result<()> {
+    let stand = Stand::start(backend).await?;
+    let storage = stand.open().await?;
+    put(&storage, "k", "x".into()).await?;
+    let nobody = Hardship::Answered {
+        status: 404,
+        headers: vec![("Content-Type".to_owned(), "text/plain".to_owned())],
+        body: "404 page not found".to_owned(),
+    };
+    stand.proxy.plan(move |request| changes(request).then(|| nobody.clone()));
+    let delete = bounded("delete", storage.delete(&path("k")?, DeleteOptions::new())).await?;
+    let many = bounded("delete", storage.delete_many(vec![path("k")?], DeleteOptions::new())).await?;
+    let many = many.and_then(|kept| kept.into_iter().try_for_each(|failure| Err(failure.error)));
+    for error in [failed("delete", delete)?, failed("delete many", many)?] {
+        ensure!(error.kind() == ErrorKind::NotFound && error.retry() == Retry::Never, "{error:?}");
+    }
+    stand.proxy.calm();
+    ensure!(get(&storage, "k").await? == "x");
+    storage.delete(&path("k")?, DeleteOptions::new()).await?;
+    storage.delete(&path("k")?, DeleteOptions::new()).await?;
+    let failures = storage.delete_many(vec![path("k")?], DeleteOptions::new()).await?;
+    ensure!(failures.is_empty(), "what is not there is no failure: {failures:?}");
     Ok(())
 }
 

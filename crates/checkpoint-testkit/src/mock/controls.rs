@@ -81,6 +81,11 @@ impl Controls {
         self.objects.create_bucket(name);
     }
 
+    /// Removes a bucket with all that is in it.
+    pub fn remove_bucket(&self, name: &str) {
+        self.objects.remove_bucket(name);
+    }
+
     /// Makes a bucket with a name that no other test has, and that both vendors allow.
     pub fn new_bucket(&self) -> String {
         let name = format!("test-{}-1250000000", self.next_number());

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+
 use super::options::{GsOptions, Payer};
 use crate::backend::encode::encode_query;
 use crate::backend::endpoint::Endpoint;
@@ -22,6 +24,8 @@ pub(crate) const EMULATOR_VARIABLE: &str = "STORAGE_EMULATOR_HOST";
 pub(crate) const UNIVERSE_VARIABLE: &str = "GOOGLE_CLOUD_UNIVERSE_DOMAIN";
 /// Variables of the project, in the order they are looked at.
 pub(crate) const PROJECT_VARIABLES: [&str; 3] = ["GCSFS_DEFAULT_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"];
+
+const USER_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,8 +87,8 @@ impl GsConfig {
     }
 
     /// Says whether the endpoint is taken for the service itself (by default: when it is on
-    /// `googleapis.com`), and not for one of the test servers, which ignore the condition of a copy.
-    /// Set it for a private address of the service.
+    /// `googleapis.com`), and not for one of the test servers, which ignore the condition of a copy and know
+    /// no multi-delete. Set it for a private address of the service.
     #[must_use]
     pub fn with_google(mut self, is_google: bool) -> Self {
         self.is_google = is_google;
@@ -155,6 +159,19 @@ impl GsConfig {
     /// The URL of an upload into the bucket.
     pub(crate) fn upload_url(&self, query: &[(&str, &str)]) -> String {
         self.url(&format!("/upload/storage/v1/b/{}/o", self.bucket), query)
+    }
+
+    /// The URL of a multi-delete, of the XML API.
+    pub(crate) fn multi_delete_url(&self) -> String {
+        format!("{}/{}?delete", self.endpoint, self.bucket)
+    }
+
+    /// The project that pays, where the XML API wants it.
+    pub(crate) fn payer_header(&self) -> Result<Option<(HeaderName, HeaderValue)>> {
+        let Some(project) = &self.payer else { return Ok(None) };
+        let value = HeaderValue::from_str(project)
+            .map_err(|e| Error::invalid_config("the project's name is no header").with_source(e))?;
+        Ok(Some((USER_PROJECT, value)))
     }
 
     /// The URL of a batch of requests.
@@ -339,6 +356,9 @@ mod tests {
             Some("https://storage.googleapis.com/upload/storage/v1/b/my-bucket/o?upload_id=X&name=k")
         );
         assert_eq!(config.session_url("https://elsewhere/"), None);
+        assert_eq!(config.multi_delete_url(), "https://storage.googleapis.com/my-bucket?delete");
+        let payer = config.payer_header().expect("a header").expect("there is one");
+        assert_eq!((payer.0.as_str(), payer.1.to_str().ok()), ("x-goog-user-project", Some("p 1")));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Copies inside the bucket, made by the service, in as many steps as it wants.
 
+use std::future::ready;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -11,7 +13,7 @@ use super::resource::{COPIED_FIELDS, Resource};
 use super::storage::Inner;
 use crate::backend::encode::encode_query;
 use crate::backend::settle::{Mark, WRITE_TOKEN, fresh_token, settle};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{WriteMode, WriteOutcome};
 use crate::transport::{AnswerForm, Call, Failure};
 
@@ -28,7 +30,7 @@ struct Step {
     resource: Option<Resource>,
 }
 
-/// Copies an object with its description; the copy carries a token of its own.
+/// Copies an object with its description, both as they are now; the copy carries a token of its own.
 pub(super) async fn copy(inner: &Inner, call: &Call, from: &str, to: &str, mode: WriteMode) -> Result<WriteOutcome> {
     if mode == WriteMode::IfAbsent && !inner.capabilities().copy_if_absent {
         return Err(call.named(
@@ -40,10 +42,26 @@ pub(super) async fn copy(inner: &Inner, call: &Call, from: &str, to: &str, mode:
     let token = fresh_token();
     let size = source.meta().map_err(|why| damaged(call, &why).error)?.size;
     let copied = Box::pin(rewrite(inner, call, from, to, &source, &token, mode)).await;
-    match copied.and_then(|copied| copied.meta().map_err(|why| damaged(call, &why))) {
-        Ok(meta) => Ok(WriteOutcome::Done(meta)),
-        Err(failure) => settle(failure, mode, Mark { token: &token, size }, Box::pin(stat(inner, call, to))).await,
+    let failure = match copied.and_then(|copied| copied.meta().map_err(|why| damaged(call, &why))) {
+        Ok(meta) => return Ok(WriteOutcome::Done(meta)),
+        Err(failure) => failure,
+    };
+    // One status for two conditions: that the source is the one described, and that nothing is at the target.
+    let mark = Mark { token: &token, size };
+    if failure.status != Some(StatusCode::PRECONDITION_FAILED) || failure.maybe_applied {
+        return settle(failure, mode, mark, Box::pin(stat(inner, call, to))).await;
     }
+    if mode == WriteMode::Overwrite {
+        return Err(source_changed(call));
+    }
+    match Box::pin(stat(inner, call, to)).await {
+        Err(there) if there.error.is_not_found() => Err(source_changed(call)),
+        there => settle(failure, mode, mark, ready(there)).await,
+    }
+}
+
+fn source_changed(call: &Call) -> Error {
+    call.named(Error::new(ErrorKind::Conflict, "the source changed while it was copied").with_retry(Retry::Maybe))
 }
 
 async fn rewrite(
@@ -59,7 +77,10 @@ async fn rewrite(
     let path = format!("/o/{}/rewriteTo/b/{}/o/{}", encode_query(from), inner.config.bucket(), encode_query(to));
     let mut progress = String::new();
     for _ in 0..STEPS {
-        let mut query = Vec::new();
+        let mut query: Vec<(&str, &str)> = Vec::new();
+        if let Some(generation) = &source.generation {
+            query.push(("ifSourceGenerationMatch", generation));
+        }
         if mode == WriteMode::IfAbsent {
             query.push(("ifGenerationMatch", "0"));
         }

@@ -1,15 +1,16 @@
-//! How Google Cloud Storage reports failures.
+//! How Google Cloud Storage reports failures, in the words of its JSON API and of its XML API.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use crate::backend::headers::text;
-use crate::backend::mixed;
+use crate::backend::xml_dialect::{XmlDialect, is_missing_object};
+use crate::backend::{mixed, xml};
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
-/// Reads the JSON errors of the service, and the plain texts that its downloads answer with.
+/// Reads the errors of the service: JSON, plain texts of downloads, and the XML of multi-deletes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GsDialect;
 
@@ -17,6 +18,13 @@ pub(crate) struct GsDialect;
 const LONGEST_TEXT: usize = 300;
 /// What the service says of a bucket that is not there; its reason is the same as for an object.
 const NO_BUCKET: &str = "bucket does not exist";
+/// What it says of an object.
+const NO_OBJECT: &str = "No such object";
+/// The root of the only XML document that is asked for.
+const DELETED: &str = "DeleteResult";
+const REQUEST_ID: &str = "x-guploader-uploadid";
+
+const XML: XmlDialect = XmlDialect { request_ids: &[REQUEST_ID], codes: xml_verdict, refine: |_, _, _, _| {} };
 /// What it says of bytes that do not have the checksum that came with them.
 const CHECKSUM: &str = "doesn't match calculated";
 
@@ -39,14 +47,36 @@ struct Reason {
     reason: String,
 }
 
-/// Whether a failure is about the bucket, and not about an object in it.
-pub(crate) fn is_missing_bucket(error: &crate::Error) -> bool {
-    error.is_not_found() && error.message().contains(NO_BUCKET)
+/// What a failure says to be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Object,
+    Bucket,
+    /// One of them, or the whole service: emulators have the same words for all, and a proxy has its own.
+    Unclear,
+}
+
+/// What a failure with the status 404 says to be missing.
+pub(crate) fn missing(code: &str, message: &str) -> Missing {
+    if code == "NoSuchBucket" || message.contains(NO_BUCKET) {
+        Missing::Bucket
+    } else if is_missing_object(code) || (code == "notFound" && message.contains(NO_OBJECT)) {
+        Missing::Object
+    } else {
+        Missing::Unclear
+    }
+}
+
+fn is_xml(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"<")
 }
 
 impl Dialect for GsDialect {
     fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError {
-        let request_id = text(headers, "x-guploader-uploadid").unwrap_or_default().to_owned();
+        if is_xml(body) {
+            return XML.service_error(headers, body);
+        }
+        let request_id = text(headers, REQUEST_ID).unwrap_or_default().to_owned();
         match serde_json::from_slice::<Document>(body) {
             Ok(Document { error }) => {
                 let code = error.errors.into_iter().next().map(|first| first.reason).unwrap_or_default();
@@ -60,13 +90,25 @@ impl Dialect for GsDialect {
         }
     }
 
-    fn verdict(&self, status: StatusCode, _headers: &HeaderMap, error: &ServiceError, _temporary: bool) -> Verdict {
+    fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, _temporary: bool) -> Verdict {
+        // Reasons begin with a small letter, and the codes of the XML API do not.
+        if error.code.starts_with(|c: char| c.is_ascii_uppercase()) {
+            return XML.verdict(status, headers, error, false);
+        }
         judge(status, error)
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
         if mixed::boundary(headers).is_some() {
             return mixed::parts(headers, body).map(drop).map_err(DocumentFault::Damaged);
+        }
+        if is_xml(body) {
+            XML.check_document(headers, body)?;
+            let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
+            return match root.name.as_str() {
+                DELETED => Ok(()),
+                other => Err(DocumentFault::Damaged(format!("a document of another kind: root={other:?}"))),
+            };
         }
         // An answer without a body is none that was waited for.
         let value: serde_json::Value =
@@ -89,24 +131,15 @@ pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
         (400, _) if error.message.contains(CHECKSUM) => {
             (K::Corrupt, Later, false, "the bytes were changed or lost on their way to the service")
         }
-        (400, "required") | (400, "userProjectMissing") => (
-            K::InvalidConfig,
-            Never,
-            false,
-            "where the bucket is one that the requester pays for, set `requester_pays` and `project`",
-        ),
+        (400, "required") | (400, "userProjectMissing") => (K::InvalidConfig, Never, false, PAYER),
         (401, _) => (K::Unauthenticated, Renewed, false, SIGN_IN),
         (403, "rateLimitExceeded" | "userRateLimitExceeded" | "quotaExceeded") | (429, _) => {
             (K::RateLimited, Later, false, SLOW_DOWN)
         }
         (403, "dailyLimitExceeded") => (K::RateLimited, Never, false, "the project's quota of the day is used up"),
-        (403, "retentionPolicyNotMet" | "objectUnderActiveHold") => {
-            (K::PermissionDenied, Never, false, "a retention policy or a hold protects the object")
-        }
+        (403, "retentionPolicyNotMet" | "objectUnderActiveHold") => (K::PermissionDenied, Never, false, PROTECTED),
         (403, _) => (K::PermissionDenied, Never, false, DENIED),
-        (404, _) if error.message.contains(NO_BUCKET) => {
-            (K::NotFound, Never, false, "check the bucket's name and the endpoint; no bucket is ever made here")
-        }
+        (404, _) if error.message.contains(NO_BUCKET) => (K::NotFound, Never, false, CHECK_BUCKET),
         (404, _) => (K::NotFound, Never, false, ""),
         (405 | 501, _) => (K::Unsupported, Never, false, "this service cannot do that"),
         (408, _) => (K::Timeout, Later, true, ""),
@@ -119,6 +152,26 @@ pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
     Verdict::new(kind, again, maybe_applied, hint)
 }
 
+/// What the codes of the XML API mean where S3's mean something else, or want other words.
+fn xml_verdict(code: &str) -> Option<Verdict> {
+    use Again::{Later, Never, Renewed};
+    use ErrorKind as K;
+    let (kind, again, hint) = match code {
+        "NoSuchBucket" => (K::NotFound, Never, CHECK_BUCKET),
+        "AuthenticationRequired" => (K::Unauthenticated, Renewed, SIGN_IN),
+        "AccessDenied" => (K::PermissionDenied, Never, DENIED),
+        "ObjectUnderActiveHold" | "RetentionPolicyNotMet" => (K::PermissionDenied, Never, PROTECTED),
+        "UserProjectMissing" | "UserProjectInvalid" => (K::InvalidConfig, Never, PAYER),
+        "SlowDown" | "RateLimitExceeded" => (K::RateLimited, Later, SLOW_DOWN),
+        _ => return None,
+    };
+    Some(Verdict::new(kind, again, false, hint))
+}
+
+/// What to do about a bucket that is not there.
+pub(crate) const CHECK_BUCKET: &str = "check the bucket's name and the endpoint; no bucket is ever made here";
+const PAYER: &str = "where the bucket is one that the requester pays for, set `requester_pays` and `project`";
+const PROTECTED: &str = "a retention policy or a hold protects the object";
 const SIGN_IN: &str = "the service does not accept the credentials, or there are none: give `token`, set \
                        GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`";
 const SLOW_DOWN: &str = "the service asked to slow down: one object takes about one write a second, and a bucket \
@@ -189,6 +242,52 @@ mod tests {
         assert_eq!(GsDialect.service_error(&headers, b"No such object: b/k\n").message, "No such object: b/k");
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html"));
         assert_eq!(GsDialect.service_error(&headers, b"<html>").message, "");
+    }
+
+    #[test]
+    fn the_xml_api_is_understood() {
+        use Again::{Later, Never, Renewed};
+        use ErrorKind as K;
+        let headers =
+            HeaderMap::from_iter([(http::HeaderName::from_static(REQUEST_ID), HeaderValue::from_static("REQ1"))]);
+        for (status, code, kind, again) in [
+            (401, "AuthenticationRequired", K::Unauthenticated, Renewed),
+            (401, "Unheard", K::Unauthenticated, Renewed),
+            (403, "AccessDenied", K::PermissionDenied, Never),
+            (403, "ObjectUnderActiveHold", K::PermissionDenied, Never),
+            (404, "NoSuchBucket", K::NotFound, Never),
+            (400, "UserProjectMissing", K::InvalidConfig, Never),
+            (400, "BadDigest", K::Corrupt, Later),
+            (429, "SlowDown", K::RateLimited, Later),
+            (200, "SlowDown", K::RateLimited, Later),
+            (200, "InternalError", K::Io, Later),
+            (503, "ServiceUnavailable", K::Io, Later),
+        ] {
+            let body = format!("<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>");
+            let read = GsDialect.service_error(&headers, body.as_bytes());
+            assert_eq!((read.code.as_str(), read.message.as_str(), read.request_id.as_str()), (code, "No.", "REQ1"));
+            let got = GsDialect.verdict(StatusCode::from_u16(status).expect("valid"), &headers, &read, false);
+            assert_eq!((got.kind, got.again), (kind, again), "{status} {code}");
+        }
+        let check = |body: &str| GsDialect.check_document(&HeaderMap::new(), body.as_bytes());
+        assert_eq!(check("<?xml version='1.0'?>\n<DeleteResult/>"), Ok(()));
+        assert!(matches!(check("<DeleteResult><Deleted>"), Err(DocumentFault::Damaged(_))));
+        assert!(matches!(check("<Error><Code>InternalError</Code></Error>"), Err(DocumentFault::Failed(_))));
+    }
+
+    #[test]
+    fn what_is_missing_is_told_apart() {
+        for (code, message, expected) in [
+            ("notFound", "No such object: b/k", Missing::Object),
+            ("NoSuchKey", "", Missing::Object),
+            ("notFound", "The specified bucket does not exist.", Missing::Bucket),
+            ("NoSuchBucket", "", Missing::Bucket),
+            ("Not Found", "Not Found", Missing::Unclear),
+            ("notFound", "Not Found", Missing::Unclear),
+            ("", "", Missing::Unclear),
+        ] {
+            assert_eq!(missing(code, message), expected, "{code} {message}");
+        }
     }
 
     #[test]

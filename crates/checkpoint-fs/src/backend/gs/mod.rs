@@ -1,4 +1,4 @@
-//! Google Cloud Storage, by its JSON API.
+//! Google Cloud Storage, by its JSON API; many deletes at once by its XML API.
 //!
 //! All requests are built here: what another library would send for a small write is a session of two
 //! requests, where one with its condition, its checksum and its token is enough (see the ADR on own requests).
@@ -46,7 +46,8 @@ impl Scheme for GsScheme {
     }
 
     async fn resolve(&self, location: &Location, context: &OpenContext) -> Result<Resolution> {
-        GsConfig::resolve(location.authority(), context)?.resolution(location)
+        let named = |error: crate::Error| error.with_operation("resolve").with_url(location.to_string());
+        GsConfig::resolve(location.authority(), context).map_err(named)?.resolution(location).map_err(named)
     }
 
     async fn open(&self, location: &Location, context: &OpenContext) -> Result<StorageRef> {

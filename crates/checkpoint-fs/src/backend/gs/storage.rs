@@ -13,7 +13,7 @@ use super::config::GsConfig;
 use super::dialect::GsDialect;
 use super::{copy, delete, read, upload, writer};
 use crate::backend::encode::encode_query;
-use crate::backend::{flat, listing, ranges};
+use crate::backend::{flat, listing, multi_delete, ranges};
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -73,7 +73,7 @@ impl GsStorage {
             write_if_absent: true,
             copy_if_absent: config.is_google(),
             consistent_list: true,
-            max_delete_batch: delete::DELETE_BATCH,
+            max_delete_batch: if config.is_google() { multi_delete::LIMIT } else { delete::PARTS },
             max_path: longest,
             max_segment: longest,
             ..Capabilities::none()

@@ -10,8 +10,13 @@ use crate::mock::request::Arrived;
 /// Requests that one batch holds.
 const MOST: usize = 100;
 
-/// Answers a batch of deletes; nothing else is ever put into one here.
-pub(crate) fn serve(buckets: &Buckets, controls: &Controls, request: &Arrived) -> Result<Answer, Fault> {
+/// Answers a batch of deletes; nothing else is ever put into one here. `known` says whether its sender is.
+pub(crate) fn serve(
+    buckets: &Buckets,
+    controls: &Controls,
+    request: &Arrived,
+    known: Result<(), Fault>,
+) -> Result<Answer, Fault> {
     let kind = request.header("content-type").unwrap_or_default();
     let boundary = kind.strip_prefix("multipart/mixed; boundary=");
     let boundary = boundary.ok_or_else(|| Fault::invalid("A batch is multipart/mixed"))?;
@@ -26,7 +31,8 @@ pub(crate) fn serve(buckets: &Buckets, controls: &Controls, request: &Arrived) -
     let mut said = String::new();
     for part in parts {
         let (id, path, query) = read(part).ok_or_else(|| Fault::invalid("A part is no request"))?;
-        let answer = delete(buckets, controls, path, query).unwrap_or_else(|fault| fault.answer());
+        let deleted = || delete(buckets, controls, path, query).unwrap_or_else(|fault| fault.answer());
+        let answer = known.as_ref().map_or_else(Fault::answer, |()| deleted());
         let reason = http::StatusCode::from_u16(answer.status).ok().and_then(|s| s.canonical_reason()).unwrap_or("");
         let body = String::from_utf8_lossy(&answer.body);
         said.push_str(&format!(

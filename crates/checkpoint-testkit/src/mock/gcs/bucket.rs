@@ -17,6 +17,9 @@ use crate::mock::answer::Answer;
 use crate::mock::clock::iso;
 use crate::mock::request::Arrived;
 
+/// Generations begin here, as if they were microseconds.
+const FIRST_GENERATION: u64 = 1_700_000_000_000_000;
+
 /// An object as it is kept.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
@@ -36,6 +39,8 @@ pub(crate) struct State {
     pub(crate) shorten: Option<usize>,
     /// Downloads that are still to be damaged.
     damaged: u32,
+    /// The source of the next copy changes before it.
+    changes_source: bool,
     /// Copies under way by their tokens: how many bytes are copied.
     copies: BTreeMap<String, usize>,
 }
@@ -59,6 +64,18 @@ impl Buckets {
 
     pub(crate) fn damage_next_downloads(&self, times: u32) {
         self.with(|state| state.damaged = times);
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.with(|state| state.buckets.contains_key(name))
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.with(|state| state.buckets.remove(name));
+    }
+
+    pub(crate) fn change_source_of_next_copy(&self) {
+        self.with(|state| state.changes_source = true);
     }
 
     pub(crate) fn names(&self, bucket: &str) -> (Vec<String>, usize) {
@@ -155,7 +172,7 @@ impl State {
         let object = Object {
             bytes,
             crc32c: sum,
-            generation: 1_700_000_000_000_000 + self.generation,
+            generation: FIRST_GENERATION + self.generation,
             updated: iso(now),
             described: described_as,
         };
@@ -174,7 +191,13 @@ impl State {
         step: usize,
         now: i64,
     ) -> Result<Answer, Fault> {
+        if std::mem::take(&mut self.changes_source) {
+            self.generation += 1;
+            let generation = FIRST_GENERATION + self.generation;
+            self.objects(from.0)?.entry(from.1.to_owned()).and_modify(|object| object.generation = generation);
+        }
         let source = self.object(from.0, from.1)?.clone();
+        self.check(from.0, from.1, target.get("ifSourceGenerationMatch"))?;
         self.check(to.0, to.1, target.get("ifGenerationMatch"))?;
         let name = |copied: usize| format!("{}-{copied}-{}", source.generation, to.1);
         let before = match target.get("rewriteToken") {

@@ -1,9 +1,11 @@
-//! Google Cloud Storage, as strict as the service: its JSON API with every condition, token and checksum.
+//! Google Cloud Storage, as strict as the service: its JSON API with every condition, token and checksum, and the
+//! multi-delete of its XML API.
 
 mod batch;
 mod bucket;
 mod crc32c;
 mod fault;
+mod multi_delete;
 mod target;
 mod upload;
 
@@ -21,6 +23,9 @@ use super::controls::{Controls, Received};
 use super::request::Arrived;
 use super::server::{Server, Service};
 use super::trouble::Trouble;
+
+const SLOW_DOWN: &str = "The object exceeded the rate limit for object mutation.";
+const INTERNAL: &str = "We encountered an internal error.";
 
 /// Where tokens are asked for.
 const TOKEN_PATH: &str = "/token";
@@ -52,9 +57,9 @@ impl fmt::Debug for GcsSettings {
 /// A running mock of Google Cloud Storage, reached by its own address. Stops on drop.
 ///
 /// Unlike the servers that others wrote, it honours `ifGenerationMatch` on uploads of every kind and on copies,
-/// compares checksums, asks for the access token, copies large objects in steps, and takes a hundred requests to a
-/// batch at most. What it does not know it refuses: a query parameter, a form of a body, a slash in a key that is not
-/// encoded.
+/// compares checksums, asks for the access token (in each part of a batch), copies large objects in steps, and takes
+/// a hundred requests to a batch and a thousand keys, with their digest, to a multi-delete at most. What it does not
+/// know it refuses: a query parameter, a form of a body, a slash in a key that is not encoded.
 #[derive(Debug)]
 pub struct GcsMock {
     server: Server,
@@ -119,9 +124,24 @@ impl GcsMock {
         self.service.buckets.damage_next_downloads(times);
     }
 
-    /// The next deletes of a key within a batch are answered with `rateLimitExceeded`.
+    /// The next deletes of a key among others are refused with the request to slow down.
     pub fn keep_key(&self, key: &str, times: u32) {
-        self.service.controls.keep_key(key, "rateLimitExceeded", times);
+        self.keep_key_as(key, "rateLimitExceeded", times);
+    }
+
+    /// The same with another code. A multi-delete says nothing of the key where it is empty.
+    pub fn keep_key_as(&self, key: &str, code: &'static str, times: u32) {
+        self.service.controls.keep_key(key, code, times);
+    }
+
+    /// The source of the next copy is written anew between the description of it and the copy.
+    pub fn change_source_of_next_copy(&self) {
+        self.service.buckets.change_source_of_next_copy();
+    }
+
+    /// Removes a bucket with all that is in it.
+    pub fn remove_bucket(&self, bucket: &str) {
+        self.service.buckets.remove(bucket);
     }
 
     /// What arrived, oldest first.
@@ -176,10 +196,16 @@ impl GcsService {
         if request.method == "POST" && request.path == TOKEN_PATH {
             return Ok(self.issue());
         }
-        self.authenticate(request)?;
-        if request.method == "POST" && request.path == "/batch/storage/v1" {
-            return batch::serve(&self.buckets, &self.controls, request);
+        if let Some(bucket) = multi_delete::bucket_of(request) {
+            self.authenticate(request).map_err(|fault| Fault::xml(401, "AuthenticationRequired", fault.message))?;
+            return multi_delete::serve(&self.buckets, &self.controls, request, bucket);
         }
+        if request.method == "POST" && request.path == "/batch/storage/v1" {
+            // The token is that of the parts: each of them is refused without it.
+            let known = self.authenticate(request);
+            return batch::serve(&self.buckets, &self.controls, request, known);
+        }
+        self.authenticate(request)?;
         let target = Target::read(request)?;
         let now = self.controls.clock.millis();
         if target.is_upload {
@@ -196,11 +222,12 @@ impl Service for GcsService {
 
     fn answer(&self, request: &Arrived) -> Answer {
         let trouble = self.controls.objects.troubles.next();
+        let is_xml = multi_delete::bucket_of(request).is_some();
         let result = match trouble {
-            Some(Trouble::SlowDown) => {
-                Err(Fault::new(429, "rateLimitExceeded", "The object exceeded the rate limit for object mutation."))
-            }
-            Some(Trouble::InternalError) => Err(Fault::new(503, "backendError", "We encountered an internal error.")),
+            Some(Trouble::SlowDown) if is_xml => Err(Fault::xml(429, "SlowDown", SLOW_DOWN)),
+            Some(Trouble::SlowDown) => Err(Fault::new(429, "rateLimitExceeded", SLOW_DOWN)),
+            Some(Trouble::InternalError) if is_xml => Err(Fault::xml(500, "InternalError", INTERNAL)),
+            Some(Trouble::InternalError) => Err(Fault::new(503, "backendError", INTERNAL)),
             Some(Trouble::LostAnswer) | None => self.serve(request),
         };
         let mut answer = result.unwrap_or_else(|fault| fault.answer());

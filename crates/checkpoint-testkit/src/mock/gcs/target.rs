@@ -6,12 +6,13 @@ use super::fault::Fault;
 use crate::mock::request::{Arrived, decode};
 
 /// Query parameters that are known, over all methods.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "alt",
     "delimiter",
     "fields",
     "ifGenerationMatch",
     "ifGenerationNotMatch",
+    "ifSourceGenerationMatch",
     "maxResults",
     "name",
     "pageToken",

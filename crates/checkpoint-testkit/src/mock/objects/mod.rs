@@ -36,6 +36,10 @@ impl Objects {
         });
     }
 
+    pub(crate) fn remove_bucket(&self, name: &str) {
+        self.with(|buckets| buckets.remove(name));
+    }
+
     /// Does nothing for a bucket that is not there.
     pub(crate) fn set_versioning(&self, name: &str, versioning: Versioning) {
         self.with(|buckets| {
