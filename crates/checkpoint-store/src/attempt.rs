@@ -313,7 +313,7 @@ impl Attempt {
         let view = OutputView::read(output).await?;
         let listing = checkpoint.listing().await?;
         let verdict = Verdict { job: Some(self.job()), closed, open: Some((self.number(), &committed)) };
-        sweep_plan(&verdict, &listing, &view)?.run(&checkpoint.storage, output).await?;
+        sweep_plan(&verdict, &listing, &view)?.run(&checkpoint.storage, Some(output)).await?;
         if keep {
             return self.lease.end(AttemptState::Succeeded).await;
         }

@@ -6,6 +6,7 @@ use checkpoint_fs::{StorageRef, WriteMode, WriteOptions, WriteOutcome};
 
 use crate::attempt::{Attempt, Ready};
 use crate::checkpoint::{Checkpoint, FORMAT, read_json, to_json};
+use crate::compact::{MergeOptions, MergePolicy};
 use crate::complete::{Found, OutputView, judge};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,14 +17,14 @@ use crate::layout;
 use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
 use crate::names::JobId;
 use crate::record::decode_schema;
-use crate::recovery::{Damage, Settled, Wants, settle};
+use crate::recovery::{Damage, Settled, Settling, Wants, settle};
 use crate::snapshot::Snapshot;
 
 /// How often a begin starts anew because a job ended meanwhile.
 const TRIES: usize = 8;
 
 /// How an attempt begins.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BeginOptions {
     /// How the lease is kept.
@@ -34,6 +35,24 @@ pub struct BeginOptions {
     pub append: bool,
     /// How the set of the IDs that are done is built. Whether they are row hashes is what the fingerprint says.
     pub ids: IdSetOptions,
+    /// Merge records when there are more small ones than this; `None` never. Each costs a request and some
+    /// milliseconds at every start.
+    pub compact_above: Option<u64>,
+    /// The shape of merged records.
+    pub merge: MergeOptions,
+}
+
+impl Default for BeginOptions {
+    fn default() -> Self {
+        Self {
+            lease: LeaseOptions::default(),
+            allow_changed_read: false,
+            append: false,
+            ids: IdSetOptions::default(),
+            compact_above: Some(10_000),
+            merge: MergeOptions::default(),
+        }
+    }
 }
 
 /// What [`Attempt::begin`] found.
@@ -157,8 +176,15 @@ impl Start<'_> {
             record_fingerprint(fenced, lease.attempt(), fingerprint).await?;
         }
         let held = snapshot.fingerprint_of;
-        let wants = Wants { job: Some(fingerprint), ids: options.ids.clone() };
-        let settled = settle(fenced, &output, lease.attempt(), held, wants, *reader, Damage::Refuse).await?;
+        let how = Settling {
+            attempt: lease.attempt(),
+            fingerprint: held,
+            wants: Wants { job: Some(fingerprint), ids: options.ids.clone() },
+            reader: *reader,
+            damage: Damage::Refuse,
+            merge: MergePolicy { above: options.compact_above, shape: options.merge },
+        };
+        let settled = settle(fenced, Some(&output), &how).await?;
         // After the records that Ray left were found to have the job's IDs: what is created here stays.
         let job = create_job(fenced, fingerprint, options.append).await?;
         let Settled { closed, plan, recovery, .. } = settled;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::runtime::RuntimeRef;
 
-/// The newest format of `_meta` that this code reads, and the one it writes.
+/// The format of `_meta`, but for closed lists that name merged records; see `merged::FORMAT`.
 pub(crate) const FORMAT: u32 = 1;
 
 /// A checkpoint directory. Cheap to clone; making one does no I/O.
@@ -52,11 +52,20 @@ impl Checkpoint {
 
 /// Reads a JSON file of `_meta`; `None` where there is none.
 pub(crate) async fn read_json<T: DeserializeOwned>(storage: &StorageRef, path: &ObjectPath) -> Result<Option<T>> {
-    let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else { return Ok(None) };
-    parse_json(&read.bytes, &storage.url_of(path)).map(Some)
+    read_json_of(storage, path, FORMAT).await
 }
 
-pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8], url: &str) -> Result<T> {
+/// As [`read_json`], for a file of which this program reads formats up to `newest`.
+pub(crate) async fn read_json_of<T: DeserializeOwned>(
+    storage: &StorageRef,
+    path: &ObjectPath,
+    newest: u32,
+) -> Result<Option<T>> {
+    let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else { return Ok(None) };
+    parse_json(&read.bytes, &storage.url_of(path), newest).map(Some)
+}
+
+fn parse_json<T: DeserializeOwned>(bytes: &[u8], url: &str, newest: u32) -> Result<T> {
     #[derive(serde::Deserialize)]
     struct Version {
         #[serde(default)]
@@ -67,9 +76,9 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8], url: &str) -> Result
             .with_hint("restore it from a backup, or begin again with a fresh checkpoint and a fresh output")
     };
     let version: Version = serde_json::from_slice(bytes).map_err(damaged)?;
-    if version.format > FORMAT {
+    if version.format > newest {
         return Err(Error::bad_data(format!(
-            "the checkpoint has format {}, newer than this program reads ({FORMAT}): url={url}",
+            "the checkpoint has format {}, newer than this program reads ({newest}): url={url}",
             version.format
         ))
         .with_hint("use the version of ckpt that wrote it, or a newer one"));

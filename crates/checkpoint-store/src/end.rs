@@ -168,6 +168,7 @@ async fn delete_records(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
             None => false,
             Some(_) if file.removed => true,
             Some(RecordName::Own(task)) => task.job == file.job,
+            Some(RecordName::Merged(merged)) => merged.job == file.job,
             Some(RecordName::Foreign(stem) | RecordName::RayPending(stem)) => known.contains(&stem),
         };
         if ours {
@@ -179,7 +180,16 @@ async fn delete_records(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
 
 /// Leaves no empty directories behind where directories exist.
 async fn remove_empty_dirs(c: &Checkpoint) {
-    let names = ["_meta/pending", "_meta/attempts", "_meta/closed", "_meta/fingerprints", "_meta/damaged", "_meta", ""];
+    let names = [
+        "_meta/pending",
+        "_meta/attempts",
+        "_meta/closed",
+        "_meta/fingerprints",
+        "_meta/merged",
+        "_meta/damaged",
+        "_meta",
+        "",
+    ];
     for name in names {
         let Ok(path) = ObjectPath::parse(name) else { continue };
         for storage in c.storages() {

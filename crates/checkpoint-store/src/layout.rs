@@ -3,7 +3,7 @@
 use checkpoint_fs::ObjectPath;
 
 use crate::error::{Error, Result};
-use crate::names::TaskName;
+use crate::names::{MergedName, TaskName};
 
 /// The directory that is ours; Ray reads only `*.parquet` directly under the checkpoint.
 pub(crate) const META: &str = "_meta";
@@ -66,6 +66,16 @@ pub(crate) fn closed(attempt: u64) -> Result<ObjectPath> {
     fixed(format!("{META}/closed/{attempt}"))
 }
 
+/// The directory of what is kept beside merged records.
+pub(crate) fn merged_dir() -> Result<ObjectPath> {
+    fixed(format!("{META}/merged"))
+}
+
+/// The facts of the tasks that a merged record covers.
+pub(crate) fn merged_facts(name: &MergedName) -> Result<ObjectPath> {
+    fixed(format!("{META}/merged/{name}{RECORD}"))
+}
+
 pub(crate) fn complete() -> Result<ObjectPath> {
     fixed(format!("{META}/complete"))
 }
@@ -86,6 +96,8 @@ pub(crate) fn number(name: &str, ending: &str) -> Option<u64> {
 pub(crate) enum RecordName {
     /// A committed record of one of our jobs.
     Own(TaskName),
+    /// A merged record of one of our jobs.
+    Merged(MergedName),
     /// A committed record that Ray, or somebody else, wrote; the name without `.parquet`.
     Foreign(String),
     /// A pending record as Ray writes it; the task's name.
@@ -102,9 +114,10 @@ impl RecordName {
             return (!task.is_empty()).then(|| Self::RayPending(task.to_owned()));
         }
         let stem = name.strip_suffix(RECORD).filter(|s| !s.is_empty())?;
-        Some(match TaskName::parse(stem) {
-            Some(task) => Self::Own(task),
-            None => Self::Foreign(stem.to_owned()),
+        Some(match (TaskName::parse(stem), MergedName::parse(stem)) {
+            (Some(task), _) => Self::Own(task),
+            (None, Some(merged)) => Self::Merged(merged),
+            (None, None) => Self::Foreign(stem.to_owned()),
         })
     }
 }
@@ -118,6 +131,7 @@ mod tests {
         assert_eq!(RecordName::parse("u_000001.parquet"), Some(RecordName::Foreign("u_000001".into())));
         assert_eq!(RecordName::parse("u_000001.pending.parquet"), Some(RecordName::RayPending("u_000001".into())));
         assert!(matches!(RecordName::parse("abcdefghijklmnop-1-000001.parquet"), Some(RecordName::Own(_))));
+        assert!(matches!(RecordName::parse("abcdefghijklmnop-merged-1-000001.parquet"), Some(RecordName::Merged(_))));
         for other in ["_SUCCESS", ".x.parquet", "_x.parquet", "x.crc", ".parquet", "notes.txt"] {
             assert_eq!(RecordName::parse(other), None, "{other}");
         }

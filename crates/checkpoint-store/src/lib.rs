@@ -52,6 +52,7 @@ mod attempt;
 mod begin;
 mod checkpoint;
 mod closed;
+mod compact;
 mod complete;
 mod data;
 mod end;
@@ -62,6 +63,7 @@ mod job;
 mod layout;
 mod lease;
 mod listing;
+mod merged;
 mod names;
 mod ops;
 mod preview;
@@ -78,6 +80,7 @@ pub use attempt::{Attempt, TaskPlan};
 pub use begin::{Begin, BeginOptions};
 pub use checkpoint::Checkpoint;
 pub use closed::{ClosedList, TaskRanges};
+pub use compact::MergeOptions;
 pub use complete::CompleteFile;
 pub use data::{DataReader, ParquetIds};
 pub use error::{Error, ErrorKind, Result};
@@ -88,10 +91,11 @@ pub use id::{
 pub use job::{Difference, Fingerprint, InputFile, JobFile};
 pub use layout::FAILED_DIR;
 pub use lease::{AttemptFile, AttemptState, LeaseOptions};
-pub use names::{JobId, TaskName};
+pub use merged::{MergedRecord, SideFile};
+pub use names::{JobId, MergedName, TaskName};
 pub use ops::{
-    Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyReport, committed_ids, find_checkpoints, recover,
-    remove, status, verify,
+    CompactOptions, CompactReport, Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyReport,
+    committed_ids, compact, find_checkpoints, recover, remove, status, verify,
 };
 pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};

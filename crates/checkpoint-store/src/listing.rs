@@ -50,6 +50,7 @@ impl RecordName {
     pub(crate) fn stem(&self) -> String {
         match self {
             Self::Own(task) => task.to_string(),
+            Self::Merged(name) => name.to_string(),
             Self::Foreign(stem) | Self::RayPending(stem) => stem.clone(),
         }
     }

@@ -105,6 +105,52 @@ impl fmt::Display for TaskName {
     }
 }
 
+/// A merged record: the IDs of many tasks in one file, `<job>-merged-<attempt>-<number>`; the number has six
+/// digits or more. No task has such a name, and no data file belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MergedName {
+    /// The job.
+    pub job: JobId,
+    /// The attempt that wrote it, from 1.
+    pub attempt: u64,
+    /// Its number in the attempt, from 1.
+    pub number: u64,
+}
+
+impl MergedName {
+    /// What stands between the job and the attempt.
+    const MARK: &str = "merged";
+
+    /// Parses exactly such a name, in the one form that [`MergedName`] prints.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (job, rest) = text.split_once('-')?;
+        let (attempt, number) = rest.strip_prefix(Self::MARK)?.strip_prefix('-')?.split_once('-')?;
+        let name = Self { job: JobId::parse(job)?, attempt: attempt.parse().ok()?, number: number.parse().ok()? };
+        (name.to_string() == text).then_some(name)
+    }
+}
+
+impl TryFrom<String> for MergedName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("not the name of a merged record: {text:?}"))
+    }
+}
+
+impl From<MergedName> for String {
+    fn from(name: MergedName) -> String {
+        name.to_string()
+    }
+}
+
+impl fmt::Display for MergedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}-{:06}", self.job, Self::MARK, self.attempt, self.number)
+    }
+}
+
 /// The longest of `names` that owns a file: a prefix of it that a separator (`-` or `.`) follows.
 ///
 /// The separator keeps `x_100000` from claiming the files of `x_1000000`, and `job_1` those of `job_10`.
@@ -142,6 +188,27 @@ mod tests {
         }
         let wide = TaskName { number: 1_000_000, ..name };
         assert_eq!(TaskName::parse(&wide.to_string()), Some(wide));
+    }
+
+    #[test]
+    fn a_merged_record_is_no_task_and_owns_no_file() {
+        let name = MergedName { job: JobId::parse("abcdefghijklmnop").unwrap(), attempt: 3, number: 42 };
+        assert_eq!(name.to_string(), "abcdefghijklmnop-merged-3-000042");
+        assert_eq!(MergedName::parse(&name.to_string()), Some(name.clone()));
+        assert_eq!(TaskName::parse(&name.to_string()), None);
+        for file in [format!("{name}.parquet"), format!("{name}-0.parquet")] {
+            assert_eq!(TaskName::of_file(&file), None, "{file}");
+        }
+        for bad in [
+            "abcdefghijklmnop-3-000042",
+            "abcdefghijklmnop-merged-3-42",
+            "abcdefghijklmnop-merged-03-000042",
+            "abcdefghijklmnop-merged-3-+00042",
+            "abcdefghijklmnop-merged-3-000042-1",
+            "merged-3-000042",
+        ] {
+            assert_eq!(MergedName::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -8,10 +8,14 @@ use crate::begin::{BeginOptions, compare, judge_output};
 use crate::checkpoint::Checkpoint;
 use crate::complete::Found;
 use crate::data::DataReader;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::id::IdSet;
 use crate::job::Fingerprint;
 use crate::recovery::{Damage, RecoveryReport, Wants, foresee};
+use crate::snapshot::Snapshot;
+
+/// How often a look is made before a checkpoint that keeps changing is an error.
+const TRIES: usize = 4;
 
 /// What [`Attempt::begin`](crate::Attempt::begin) would find.
 #[derive(Debug)]
@@ -38,7 +42,30 @@ pub async fn preview(
     reader: &dyn DataReader,
 ) -> Result<Preview> {
     crate::apart::check(checkpoint.url(), output.url())?;
-    let mut snapshot = checkpoint.snapshot().await?;
+    for _ in 1..TRIES {
+        let snapshot = checkpoint.snapshot().await?;
+        let closed = snapshot.closed.attempt;
+        match look(checkpoint, snapshot, output, fingerprint, options, reader).await {
+            // A closing that fell into the look may have merged or voided what was about to be read.
+            Err(error) if error.kind() == ErrorKind::BadData => {
+                if checkpoint.snapshot().await?.closed.attempt == closed {
+                    return Err(error);
+                }
+            }
+            looked => return looked,
+        }
+    }
+    look(checkpoint, checkpoint.snapshot().await?, output, fingerprint, options, reader).await
+}
+
+async fn look(
+    checkpoint: &Checkpoint,
+    mut snapshot: Snapshot,
+    output: &StorageRef,
+    fingerprint: &Fingerprint,
+    options: &BeginOptions,
+    reader: &dyn DataReader,
+) -> Result<Preview> {
     if let Some(complete) = snapshot.complete.take() {
         // The deletion would be finished first; what is left of the checkpoint does not count any more.
         let unchanged = !complete.removed && complete.fingerprint == *fingerprint;

@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -111,6 +112,11 @@ pub fn decode_schema(text: &str) -> Result<Schema> {
 
 /// Encodes a record. The field is nullable, as in Ray's own, so that both load together.
 pub(crate) fn encode(id_column: &str, ids: &IdColumn, facts: &RecordFacts) -> Result<Bytes> {
+    encode_with(id_column, ids, facts)
+}
+
+/// Encodes a record with facts of any kind.
+pub(crate) fn encode_with(id_column: &str, ids: &IdColumn, facts: &impl Serialize) -> Result<Bytes> {
     let array: ArrayRef = ids.array().clone();
     let field = Field::new(id_column, array.data_type().clone(), true);
     let schema = Arc::new(Schema::new(vec![field]));
@@ -179,13 +185,58 @@ impl From<String> for Damage {
 ///
 /// The decoder asserts on some damaged bytes; that is damage like any other.
 pub(crate) fn decode(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_whole(bytes, id_column)))
+    decode_task(bytes, id_column).map(Record::from)
+}
+
+fn decode_task(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Decoded<RecordFacts>, Damage> {
+    let decoded = decode_with::<RecordFacts>(bytes, id_column, FORMAT)?;
+    let count = decoded.ids.as_ref().map_or(0, IdColumn::len) as u64;
+    if let Some(facts) = decoded.facts.as_ref().filter(|f| f.input_rows != count) {
+        return Err(format!("it holds {count} IDs and says {}", facts.input_rows).into());
+    }
+    Ok(decoded)
+}
+
+/// A record with facts of any kind, its checksum found right.
+pub(crate) struct Decoded<F> {
+    /// The facts; `None` where it has none, and no checksum.
+    pub(crate) facts: Option<F>,
+    /// The name of its column.
+    pub(crate) id_column: String,
+    /// The type of its column.
+    pub(crate) data_type: DataType,
+    /// The IDs; `None` for a record without rows.
+    pub(crate) ids: Option<IdColumn>,
+}
+
+impl From<Decoded<RecordFacts>> for Record {
+    fn from(decoded: Decoded<RecordFacts>) -> Self {
+        Self { facts: decoded.facts, id_column: decoded.id_column, ids: decoded.ids }
+    }
+}
+
+/// As [`decode`], for facts of any kind, of formats up to `newest`.
+pub(crate) fn decode_with<F: DeserializeOwned>(
+    bytes: Bytes,
+    id_column: Option<&str>,
+    newest: u32,
+) -> std::result::Result<Decoded<F>, Damage> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| decode_whole(bytes, id_column, newest)))
         .unwrap_or_else(|_| Err("it is not a readable Parquet file (its decoder gave up)".to_owned().into()))
 }
 
 /// As [`decode`], for a record of this name: one of our tasks says so itself, in its facts.
 pub(crate) fn decode_named(name: &str, bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
-    let record = decode(bytes, id_column)?;
+    decode_task_named(name, bytes, id_column).map(Record::from)
+}
+
+/// As [`decode_named`], with the type of the IDs.
+pub(crate) fn decode_task_named(
+    name: &str,
+    bytes: Bytes,
+    id_column: Option<&str>,
+) -> std::result::Result<Decoded<RecordFacts>, Damage> {
+    let record = decode_task(bytes, id_column)?;
     let named = record.facts.as_ref().map(|facts| facts.task.as_str());
     if TaskName::parse(name).is_some() && named != Some(name) {
         return Err(match named {
@@ -197,7 +248,21 @@ pub(crate) fn decode_named(name: &str, bytes: Bytes, id_column: Option<&str>) ->
     Ok(record)
 }
 
-fn decode_whole(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Record, Damage> {
+/// The facts of a record as they are spelled; `None` where it has none.
+///
+/// # Errors
+/// When it is no Parquet file.
+pub(crate) fn spelled_facts(bytes: &Bytes) -> std::result::Result<Option<String>, Damage> {
+    let metadata = ArrowReaderMetadata::load(bytes, ArrowReaderOptions::new())
+        .map_err(|e| format!("it is not a readable Parquet file ({e})"))?;
+    Ok(spelled(&metadata)?.map(|(facts, _)| facts.to_owned()))
+}
+
+fn decode_whole<F: DeserializeOwned>(
+    bytes: Bytes,
+    id_column: Option<&str>,
+    newest: u32,
+) -> std::result::Result<Decoded<F>, Damage> {
     if bytes.is_empty() {
         return Err("it has zero bytes".to_owned().into());
     }
@@ -205,7 +270,7 @@ fn decode_whole(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Re
         |e: parquet::errors::ParquetError| Damage::from(format!("it is not a readable Parquet file ({e})"));
     let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new()).map_err(not_parquet)?;
     let written = spelled(&metadata)?.map(|(facts, checksum)| (facts.to_owned(), checksum.to_owned()));
-    let facts = written.as_ref().map(|(facts, _)| facts_of(facts)).transpose()?;
+    let facts = written.as_ref().map(|(facts, _)| facts_of(facts, newest)).transpose()?;
     let names: Vec<&str> = metadata.schema().fields().iter().map(|f| f.name().as_str()).collect();
     let column = match (names.as_slice(), id_column) {
         ([one], None) => (*one).to_owned(),
@@ -215,6 +280,7 @@ fn decode_whole(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Re
             return Err(format!("its columns are {names:?} and not [{wanted:?}]").into());
         }
     };
+    let data_type = metadata.schema().field(0).data_type().clone();
     let rows = metadata.metadata().file_metadata().num_rows();
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
         .with_batch_size(usize::try_from(rows).unwrap_or(usize::MAX).clamp(1, 1 << 20))
@@ -236,16 +302,12 @@ fn decode_whole(bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Re
     };
     let ids = ids.filter(|a| !a.is_empty()).map(|a| IdColumn::try_new(&a)).transpose().map_err(|e| e.to_string())?;
     let ids = ids.transpose().map_err(|problem| problem.to_string())?;
-    let count = ids.as_ref().map_or(0, IdColumn::len) as u64;
-    if let Some(facts) = facts.as_ref().filter(|f| f.input_rows != count) {
-        return Err(format!("it holds {count} IDs and says {}", facts.input_rows).into());
-    }
     if let Some((facts, sum)) = written
         && checksum(&facts, ids.as_ref()) != sum
     {
         return Err("its checksum is wrong: bits of it have changed since it was written".to_owned().into());
     }
-    Ok(Record { facts, id_column: column, ids })
+    Ok(Decoded { facts, id_column: column, data_type, ids })
 }
 
 /// The facts and the checksum, as they are spelled; both or neither.
@@ -259,14 +321,14 @@ fn spelled(metadata: &ArrowReaderMetadata) -> std::result::Result<Option<(&str, 
     }
 }
 
-fn facts_of(json: &str) -> std::result::Result<RecordFacts, Damage> {
+fn facts_of<F: DeserializeOwned>(json: &str, newest: u32) -> std::result::Result<F, Damage> {
     #[derive(Deserialize)]
     struct Version {
         format: u32,
     }
     let version: Version = serde_json::from_str(json).map_err(|e| format!("its facts are damaged ({e})"))?;
-    if version.format > FORMAT {
-        let newer = format!("its format is {}, newer than this program reads ({FORMAT})", version.format);
+    if version.format > newest {
+        let newer = format!("its format is {}, newer than this program reads ({newest})", version.format);
         return Err(Damage::Newer(newer));
     }
     serde_json::from_str(json).map_err(|e| format!("its facts are damaged ({e})").into())

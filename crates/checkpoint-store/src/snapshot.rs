@@ -3,7 +3,7 @@
 use checkpoint_fs::{ObjectMeta, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::checkpoint::{Checkpoint, read_json};
+use crate::checkpoint::{Checkpoint, read_json, read_json_of};
 use crate::closed::ClosedList;
 use crate::complete::{CompleteFile, marks_in};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,6 +11,7 @@ use crate::job::{Fingerprint, JobFile};
 use crate::layout::{self, RecordName};
 use crate::lease::AttemptFile;
 use crate::listing::Listing;
+use crate::merged::{self, Covered, MergedRecord};
 use crate::names::{JobId, TaskName};
 
 /// How often a look is begun anew because the checkpoint changed hands meanwhile.
@@ -190,7 +191,7 @@ impl Checkpoint {
 
     pub(crate) async fn read_closed(&self, number: u64) -> Result<Option<ClosedList>> {
         let path = layout::closed(number)?;
-        let found: Option<ClosedList> = read_json(&self.control, &path).await?;
+        let found: Option<ClosedList> = read_json_of(&self.control, &path, merged::FORMAT).await?;
         match found {
             Some(found) if found.attempt != number => {
                 Err(misnamed(&format!("{}/{path}", self.control.url()), found.attempt))
@@ -208,6 +209,25 @@ impl Checkpoint {
             (None, Some(closed)) => closed.fingerprint,
             (newest, _) => newest,
         })
+    }
+}
+
+/// A record file that holds IDs that count.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// The record of one task, by its name.
+    Task(String),
+    /// A merged record.
+    Merged(Box<MergedRecord>),
+}
+
+impl Source {
+    /// The name of the file, without `.parquet`.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Task(name) => name.clone(),
+            Self::Merged(merged) => merged.name.to_string(),
+        }
     }
 }
 
@@ -258,11 +278,12 @@ impl Snapshot {
     pub(crate) fn highest_attempt(&self) -> u64 {
         let closer = if self.has_closed { self.closed.attempt + 1 } else { 0 };
         let committed = self.listing.committed.iter().filter_map(|(name, _)| match name {
-            RecordName::Own(task) => Some(task),
-            _ => None,
+            RecordName::Own(task) => Some((&task.job, task.attempt)),
+            RecordName::Merged(merged) => Some((&merged.job, merged.attempt)),
+            RecordName::Foreign(_) | RecordName::RayPending(_) => None,
         });
-        let ours = committed.chain(self.listing.pending.iter().map(|(task, _)| task));
-        let ours = ours.filter(|task| self.job_id() == Some(&task.job)).map(|task| task.attempt).max();
+        let ours = committed.chain(self.listing.pending.iter().map(|(task, _)| (&task.job, task.attempt)));
+        let ours = ours.filter(|(job, _)| self.job_id() == Some(job)).map(|(_, attempt)| attempt).max();
         let ender = self.complete.as_ref().map_or(0, |end| end.attempt);
         self.last_attempt().max(closer).max(ender).max(ours.unwrap_or(0))
     }
@@ -272,7 +293,8 @@ impl Snapshot {
         if self.job.is_some() || self.complete.is_some() {
             return Ok(());
         }
-        let own = self.listing.committed.iter().find(|(name, _)| matches!(name, RecordName::Own(_)));
+        let ours = |name: &RecordName| matches!(name, RecordName::Own(_) | RecordName::Merged(_));
+        let own = self.listing.committed.iter().find(|(name, _)| ours(name));
         let what = match own {
             Some((name, _)) => format!("record={}", name.stem()),
             None if !self.closed.tasks.is_empty() => format!("closed={}", self.closed.attempt),
@@ -298,10 +320,11 @@ impl Snapshot {
             })
     }
 
-    /// Whether a record of this name counts: listed, or of an attempt that is still open. Records of another
-    /// job of ours never do: only their own `job.json` could tell.
+    /// Whether a task of this name counts: listed, or of an attempt that is still open. Tasks of another job of
+    /// ours never do: only their own `job.json` could tell. A merged record counts where a list names it.
     pub(crate) fn counts(&self, name: &RecordName) -> bool {
         match name {
+            RecordName::Merged(name) => self.closed.merged.iter().any(|merged| merged.name == *name),
             RecordName::Own(task) if self.job_id() == Some(&task.job) => {
                 task.attempt > self.closed.attempt || self.closed.counts(task)
             }
@@ -323,14 +346,32 @@ impl Snapshot {
         self.counts(name) && self.listing.committed.iter().any(|(listed, _)| listed == name)
     }
 
-    /// The names (without `.parquet`) of every record that counts: those listed, and those of the open
-    /// attempts that the listing shows.
+    /// What merged records cover.
+    pub(crate) fn covered(&self) -> Covered<'_> {
+        Covered::by(&self.closed.merged)
+    }
+
+    /// The record files that hold the IDs that count.
+    pub(crate) fn sources(&self) -> Vec<Source> {
+        self.sources_of(self.counting())
+    }
+
+    /// The record files that hold the IDs of these tasks, and the merged records whole.
+    pub(crate) fn sources_of(&self, tasks: Vec<String>) -> Vec<Source> {
+        let covered = self.covered();
+        let own = tasks.into_iter().filter(|name| !covered.name(name, self.job_id())).map(Source::Task);
+        own.chain(self.closed.merged.iter().cloned().map(Box::new).map(Source::Merged)).collect()
+    }
+
+    /// The names (without `.parquet`) of every task that counts: those listed, and those of the open attempts
+    /// whose records the listing shows.
     pub(crate) fn counting(&self) -> Vec<String> {
         let listed = self.closed.record_names_of(self.job_id());
         let mut names: Vec<String> = listed.iter().cloned().collect();
         for (name, _) in &self.listing.committed {
             let stem = name.stem();
-            if self.counts(name) && !listed.contains(&stem) {
+            let is_task = !matches!(name, RecordName::Merged(_));
+            if is_task && self.counts(name) && !listed.contains(&stem) {
                 names.push(stem);
             }
         }

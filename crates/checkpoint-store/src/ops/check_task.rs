@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{IdColumn, show_id};
 use crate::layout;
 use crate::record::{Record, RecordFacts};
+use crate::snapshot::Snapshot;
 
 /// What the checks of all tasks have found so far.
 #[derive(Debug)]
@@ -48,6 +49,14 @@ impl OneToOne {
 }
 
 impl Check {
+    /// Notes that a record file is lost, and with it each task that it holds the IDs of.
+    pub(super) fn lost_record(&mut self, snapshot: &Snapshot, name: &str, what: &str) {
+        match snapshot.closed.merged.iter().find(|merged| merged.name.to_string() == name) {
+            Some(merged) => self.lost.extend(merged.task_names().map(|task| (task, what.to_owned()))),
+            None => self.lost.push((name.to_owned(), what.to_owned())),
+        }
+    }
+
     /// Checks one task that counts. `on_disk` are the files in the output that its name owns.
     ///
     /// # Errors

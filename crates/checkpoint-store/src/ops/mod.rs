@@ -2,6 +2,7 @@
 
 mod check_task;
 mod collect;
+mod compact;
 mod orphans;
 mod recover;
 mod remove;
@@ -9,6 +10,7 @@ mod status;
 mod verify;
 
 pub use collect::{Found, find_checkpoints};
+pub use compact::{CompactOptions, CompactReport, compact};
 pub use recover::{RecoverOptions, RecoverReport, recover};
 pub use remove::remove;
 pub use status::{LastAttempt, Status, committed_ids, status};

@@ -9,7 +9,7 @@ use crate::checkpoint::Checkpoint;
 use crate::complete::OutputView;
 use crate::error::Result;
 use crate::layout::{self, RecordName};
-use crate::names::TaskName;
+use crate::names::{MergedName, TaskName};
 use crate::recovery::{Verdict, sweep_plan};
 use crate::snapshot::Snapshot;
 
@@ -44,14 +44,17 @@ pub(super) async fn find_orphans(
     let mut data: Vec<(ObjectPath, String)> =
         sweep.data.iter().map(|path| (path.clone(), format!("void data file {path}"))).collect();
     // The pending twin of a record that counts is litter and no harm: not a finding.
-    for path in sweep.records.iter().filter(|path| sweep.tasks.contains(stem_of(path))) {
+    // Nor is the record of a task that a merged record covers.
+    let is_void = |stem: &str| sweep.tasks.contains(stem) || MergedName::parse(stem).is_some();
+    for path in sweep.records.iter().filter(|path| is_void(stem_of(path))) {
         records.push((path.clone(), format!("void record {path}")));
     }
     for (name, _) in &snapshot.listing.committed {
-        if let RecordName::Own(task) = name
-            && snapshot.job_id() != Some(&task.job)
-        {
-            records.push((layout::committed(&name.stem())?, format!("record {task} is another job's")));
+        let (RecordName::Own(TaskName { job, .. }) | RecordName::Merged(MergedName { job, .. })) = name else {
+            continue;
+        };
+        if snapshot.job_id() != Some(job) {
+            records.push((layout::committed(&name.stem())?, format!("record {} is another job's", name.stem())));
         }
     }
     let open = open_tasks(snapshot);

@@ -6,11 +6,12 @@ use checkpoint_fs::StorageRef;
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
+use crate::compact::MergePolicy;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::fence::FencedStorage;
 use crate::lease::{AttemptState, Lease, LeaseOptions};
-use crate::recovery::{Damage, RecoveryReport, Wants, foresee, settle};
+use crate::recovery::{Damage, RecoveryReport, Settling, Wants, foresee, settle};
 use crate::snapshot::Snapshot;
 
 /// How to recover.
@@ -96,8 +97,15 @@ async fn recover_under(
     }
     snapshot.refuse_headless(fenced.url())?;
     let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
-    let settled =
-        settle(fenced, &output, lease.attempt(), snapshot.fingerprint_of, Wants::default(), reader, damage).await?;
+    let how = Settling {
+        attempt: lease.attempt(),
+        fingerprint: snapshot.fingerprint_of,
+        wants: Wants::default(),
+        reader,
+        damage,
+        merge: MergePolicy::never(),
+    };
+    let settled = settle(fenced, Some(&output), &how).await?;
     lease.end(AttemptState::Maintained).await?;
     Ok(report(settled.recovery, settled.repaired.len(), false))
 }

@@ -1,8 +1,10 @@
 //! Counting what is done, right beside a live writer.
 
+use std::collections::HashSet;
+
 use arrow::array::Array;
 use bytes::Bytes;
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, Stream, StreamExt, TryStreamExt};
 use serde::Serialize;
 
 use crate::checkpoint::Checkpoint;
@@ -10,9 +12,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
 use crate::lease::{AttemptFile, AttemptState, rfc3339};
+use crate::merged::Covered;
+use crate::names::MergedName;
 use crate::record::{Damage, Record};
 use crate::recovery::{Loaded, Wanted, class_problem, load_records};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Source};
 
 /// How often a count is made before a checkpoint that keeps changing is an error.
 const TRIES: usize = 4;
@@ -101,7 +105,8 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
     let snapshot = checkpoint.existing().await?;
     let counting = snapshot.counting();
     let listed = snapshot.closed.record_names_of(snapshot.job_id());
-    let open: Vec<String> = counting.iter().filter(|n| !listed.contains(*n)).cloned().collect();
+    let covered = snapshot.covered();
+    let open = counting.iter().filter(|n| !listed.contains(*n)).cloned().map(Source::Task).collect();
     let end = snapshot.complete.as_ref().filter(|end| !end.removed);
     let fingerprint = snapshot.fingerprint.as_ref().or(end.map(|end| &end.fingerprint));
     let mut status = Status {
@@ -120,7 +125,7 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
         bytes_per_id: None,
         last_commit: None,
     };
-    count_files(&snapshot, &mut status);
+    count_files(&snapshot, &covered, &mut status);
     if let Some(end) = &snapshot.complete {
         // The records are being deleted; what they held is said by the end, where the job came to it.
         status.committed_rows = if end.removed { snapshot.closed.rows } else { end.rows };
@@ -132,7 +137,7 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
     };
     let mut records = std::pin::pin!(whole_records(checkpoint, &snapshot, open, move |record| facts(&record)));
     while let Some(record) = records.next().await {
-        let (rows, id_type, id_column) = record?;
+        let (_, (rows, id_type, id_column)) = record?;
         status.committed_rows += rows;
         status.id_type.get_or_insert(id_type);
         status.id_column.get_or_insert(id_column);
@@ -144,10 +149,12 @@ async fn count(checkpoint: &Checkpoint) -> Result<Status> {
     Ok(status)
 }
 
-fn count_files(snapshot: &Snapshot, status: &mut Status) {
+fn count_files(snapshot: &Snapshot, covered: &Covered<'_>, status: &mut Status) {
     let mut newest = None;
     for (name, meta) in &snapshot.listing.committed {
-        if snapshot.counts(name) {
+        if covered.file(name, snapshot.job_id()) {
+            // Merged; it goes with the next sweep.
+        } else if snapshot.counts(name) {
             status.bytes += meta.size;
             newest = newest.max(meta.last_modified);
         } else if matches!(name, RecordName::Own(_)) || snapshot.closed.void.contains(&name.stem()) {
@@ -193,12 +200,27 @@ async fn count_pending(checkpoint: &Checkpoint, snapshot: &Snapshot, status: &mu
     Ok(())
 }
 
-/// All IDs that count, a record at a time, in no particular order.
+/// All IDs that count, a task at a time, in no particular order. When a compaction falls into it, it goes on with
+/// the merged records, and no task comes twice.
 ///
 /// # Errors
 /// `NoCheckpoint`, also when the job is done and its checkpoint being deleted. In the stream: `BadData` naming a
-/// record that is damaged or gone, and `Storage`, also when the checkpoint was changed while it was read.
+/// record that is damaged or gone, and `Storage`, also when the checkpoint keeps changing while it is read.
 pub async fn committed_ids(checkpoint: &Checkpoint) -> Result<impl Stream<Item = Result<IdColumn>> + Send + use<>> {
+    let reading = Reading {
+        records: counting_records(checkpoint).await?,
+        checkpoint: checkpoint.clone(),
+        seen: HashSet::new(),
+        looks: 1,
+    };
+    Ok(stream::try_unfold(reading, |mut reading| async move {
+        let next = reading.next().await?;
+        Ok(next.map(|ids| (ids, reading)))
+    }))
+}
+
+/// The records that count, one by one.
+async fn counting_records(checkpoint: &Checkpoint) -> Result<BoxStream<'static, Result<(String, IdColumn)>>> {
     let snapshot = checkpoint.existing().await?;
     if snapshot.complete.is_some() {
         return Err(Error::new(
@@ -207,16 +229,44 @@ pub async fn committed_ids(checkpoint: &Checkpoint) -> Result<impl Stream<Item =
         )
         .with_hint("its IDs are those of its input; run the job or `ckpt rm` once more to finish the deletion"));
     }
-    Ok(whole_records(checkpoint, &snapshot, snapshot.counting(), |record| record.ids))
+    Ok(whole_records(checkpoint, &snapshot, snapshot.sources(), |record| record.ids).boxed())
+}
+
+/// The reading of all IDs, which looks again when the checkpoint was changed under it.
+struct Reading {
+    checkpoint: Checkpoint,
+    records: BoxStream<'static, Result<(String, IdColumn)>>,
+    seen: HashSet<String>,
+    looks: usize,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Result<Option<IdColumn>> {
+        loop {
+            match self.records.next().await {
+                Some(Ok((name, ids))) => {
+                    if self.seen.insert(name) {
+                        return Ok(Some(ids));
+                    }
+                }
+                Some(Err(error)) if self.looks < TRIES && changed_since(&error) => {
+                    self.looks += 1;
+                    self.records = counting_records(&self.checkpoint).await?;
+                }
+                Some(Err(error)) => return Err(error),
+                None => return Ok(None),
+            }
+        }
+    }
 }
 
 /// Loads records that must be whole and there, with IDs of the job's class, and takes from each what is wanted.
 fn whole_records<T, F>(
     checkpoint: &Checkpoint,
     snapshot: &Snapshot,
-    names: Vec<String>,
+    sources: Vec<Source>,
     take: F,
-) -> impl Stream<Item = Result<T>> + Send + use<T, F>
+) -> impl Stream<Item = Result<(String, T)>> + Send + use<T, F>
 where
     T: Send + 'static,
     F: Fn(Record) -> Option<T> + Send + Sync + 'static,
@@ -233,16 +283,16 @@ where
             Loaded::Missing => Err(None),
         })
     };
-    let wanted = Wanted::committed(names, &snapshot.listing);
+    let wanted = Wanted::committed(sources, &snapshot.listing);
     let loaded = wanted.map(|wanted| load_records(checkpoint, wanted, id_column, taken));
     let checkpoint = checkpoint.clone();
     stream::iter([loaded]).try_flatten().filter_map(move |loaded| {
         let checkpoint = checkpoint.clone();
         async move {
             match loaded {
-                Ok((_, Ok(taken))) => taken.map(Ok),
+                Ok((name, Ok(taken))) => taken.map(|taken| Ok((name, taken))),
                 Ok((name, Err(None))) => Some(Err(gone(&checkpoint, &name).await)),
-                Ok((name, Err(Some(damage)))) => Some(Err(damaged(&checkpoint, &name, &damage))),
+                Ok((name, Err(Some(damage)))) => Some(Err(damaged_or_gone(&checkpoint, &name, &damage).await)),
                 Err(error) => Some(Err(error)),
             }
         }
@@ -261,11 +311,19 @@ fn damaged(checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Error {
     })
 }
 
+/// A record that is damaged; a merged one may as well have been replaced while it and the facts beside it were read.
+async fn damaged_or_gone(checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Error {
+    match gone(checkpoint, name).await {
+        error if MergedName::parse(name).is_some() && error.kind() == ErrorKind::Storage => error,
+        _ => damaged(checkpoint, name, damage),
+    }
+}
+
 /// A record that counted and is not there: swept or deleted by an owner meanwhile, or lost.
 async fn gone(checkpoint: &Checkpoint, name: &str) -> Error {
     let record = record_url(checkpoint, name);
     let counts = match checkpoint.snapshot().await {
-        Ok(now) => now.complete.is_none() && now.counting().iter().any(|n| n == name),
+        Ok(now) => now.complete.is_none() && now.sources().iter().any(|source| source.name() == name),
         Err(error) => return error,
     };
     if counts {

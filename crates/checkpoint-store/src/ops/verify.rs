@@ -101,7 +101,7 @@ async fn verify_once(
     let counting = before.counting();
     let files = files_by_task(before, &counting, &view);
     let column = before.fingerprint.as_ref().map(|f| f.id_column.clone());
-    let wanted = Wanted::committed(counting, &before.listing)?;
+    let wanted = Wanted::committed(before.sources(), &before.listing)?;
     let class = match &before.fingerprint {
         Some(fingerprint) => Some(fingerprint.id_class.clone()),
         None => first_class(checkpoint, &wanted, column.as_deref()).await?.map(|class| class.to_string()),
@@ -119,11 +119,11 @@ async fn verify_once(
             Loaded::Whole(record) => record,
             Loaded::Damaged(damage) => {
                 damage.refuse_newer(&format!("{}/{name}{}", checkpoint.url(), layout::RECORD))?;
-                check.lost.push((name.clone(), format!("damaged record {name}: {damage}")));
+                check.lost_record(before, &name, &format!("damaged record {name}: {damage}"));
                 continue;
             }
             Loaded::Missing => {
-                check.lost.push((name.clone(), format!("missing record {name}")));
+                check.lost_record(before, &name, &format!("missing record {name}"));
                 continue;
             }
         };
@@ -159,13 +159,19 @@ async fn count_lost(
     if now.complete.is_some() || now.job_id() != before.job_id() {
         return Ok(false);
     }
+    // A compaction fell into the check: what was read has other files now.
+    if now.closed.attempt != before.closed.attempt && now.closed.merged != before.closed.merged {
+        return Ok(false);
+    }
     // A record of an open attempt that is gone is in no list any more, and lost all the same.
     let was_listed: HashSet<String> = before.closed.record_names_of(before.job_id());
     let counts: HashSet<String> = now.counting().into_iter().collect();
     for (name, what) in lost {
         if counts.contains(&name) || (!was_listed.contains(&name) && now.closed.attempt == before.closed.attempt) {
             report.lost_tasks += 1;
-            report.note(what);
+            if report.examples.last() != Some(&what) {
+                report.note(what);
+            }
         }
     }
     Ok(true)

@@ -3,7 +3,7 @@
 use checkpoint_fs::{StorageExt, WriteMode, WriteOptions, WriteOutcome};
 
 use super::plan::Plan;
-use crate::checkpoint::{Checkpoint, read_json, to_json};
+use crate::checkpoint::{Checkpoint, to_json};
 use crate::closed::ClosedList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
@@ -38,7 +38,7 @@ pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, list: ClosedList) -> Resu
         WriteOutcome::AlreadyExists => None,
         WriteOutcome::Unknown(error) => Some(error),
     };
-    match (read_json::<ClosedList>(&c.control, &path).await?, doubt) {
+    match (c.read_closed(closes).await?, doubt) {
         (Some(winner), _) => Ok((winner == list).then_some(winner)),
         (None, Some(error)) => Err(unknown(&format!("attempt {closes} was closed"), error)),
         (None, None) => Err(Error::conflict(format!(

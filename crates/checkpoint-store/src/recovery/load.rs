@@ -12,13 +12,16 @@ use futures::stream::{self, Stream, StreamExt};
 use tokio::sync::Semaphore;
 
 use crate::checkpoint::Checkpoint;
+use crate::compact::MergedBytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdClass;
 use crate::layout;
 use crate::listing::Listing;
+use crate::merged::MergedRecord;
 use crate::names::TaskName;
 use crate::record::{self, Damage, Record};
 use crate::runtime::{TaskHandle, blocking};
+use crate::snapshot::Source;
 
 /// Records that are under way at a time.
 const CONCURRENCY: usize = 64;
@@ -26,6 +29,8 @@ const CONCURRENCY: usize = 64;
 const BYTES: u64 = 64 << 20;
 /// What a record counts at the least, for what it becomes.
 const SMALLEST: u64 = 64 << 10;
+/// What an ID takes while it is a key.
+const KEY: u64 = 16;
 /// What a record counts whose size no listing says.
 const UNKNOWN: u64 = 4 << 20;
 
@@ -44,35 +49,56 @@ pub(crate) enum Loaded {
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    path: ObjectPath,
     size: Option<u64>,
-    /// Whether one of our tasks must say its own name.
-    named: bool,
+    file: File,
+}
+
+/// Where it is.
+#[derive(Debug, Clone)]
+enum File {
+    /// A record of one task.
+    Task {
+        path: ObjectPath,
+        /// Whether one of our tasks must say its own name.
+        named: bool,
+    },
+    /// A merged record, and the facts beside it.
+    Merged(Box<MergedRecord>),
 }
 
 impl Wanted {
-    /// Committed records by name, with the sizes that a listing shows.
+    /// Committed records, with the sizes that a listing shows.
     ///
     /// # Errors
     /// `InvalidConfig` for a name that no path can hold.
-    pub(crate) fn committed(names: Vec<String>, listing: &Listing) -> Result<Vec<Self>> {
+    pub(crate) fn committed(sources: Vec<Source>, listing: &Listing) -> Result<Vec<Self>> {
         let sizes: HashMap<String, u64> =
             listing.committed.iter().map(|(name, meta)| (name.stem(), meta.size)).collect();
-        let wanted = |name: String| {
-            Ok(Self { path: layout::committed(&name)?, size: sizes.get(&name).copied(), named: true, name })
+        let wanted = |source: Source| match source {
+            Source::Task(name) => {
+                let file = File::Task { path: layout::committed(&name)?, named: true };
+                Ok(Self { size: sizes.get(&name).copied(), file, name })
+            }
+            Source::Merged(merged) => {
+                // Files of a few bytes an ID become keys of many.
+                let size = merged.bytes.max(merged.rows.saturating_mul(KEY));
+                Ok(Self { name: merged.name.to_string(), size: Some(size), file: File::Merged(merged) })
+            }
         };
-        names.into_iter().map(wanted).collect()
+        sources.into_iter().map(wanted).collect()
     }
 
     /// A pending record as we write it.
     pub(crate) fn pending(task: &TaskName, meta: &ObjectMeta) -> Result<Self> {
         let name = task.to_string();
-        Ok(Self { path: layout::pending(&name)?, size: Some(meta.size), named: true, name })
+        let file = File::Task { path: layout::pending(&name)?, named: true };
+        Ok(Self { size: Some(meta.size), file, name })
     }
 
     /// A pending record as Ray writes it, whatever its name.
     pub(crate) fn ray_pending(stem: &str, meta: &ObjectMeta) -> Result<Self> {
-        Ok(Self { path: layout::ray_pending(stem)?, size: Some(meta.size), named: false, name: stem.to_owned() })
+        let file = File::Task { path: layout::ray_pending(stem)?, named: false };
+        Ok(Self { size: Some(meta.size), file, name: stem.to_owned() })
     }
 
     fn weight(&self) -> u64 {
@@ -81,7 +107,8 @@ impl Wanted {
 }
 
 /// Reads and decodes records, and gives each, with its bytes, to `handle` on a thread that may be kept busy; the
-/// answers come in the order that is wanted.
+/// answers come in the order that is wanted. Of a merged record each task that it covers is given, under its own name
+/// and without bytes; where it is gone or damaged it is given itself.
 ///
 /// Each record is read by a task of its own, which goes on while the caller is busy with an earlier one: no request
 /// is left in the air, to run into its time limit or to hold a place that the caller's own requests wait for. How
@@ -99,7 +126,7 @@ where
 {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let reader = Reader { checkpoint: checkpoint.clone(), id_column, decoding: Semaphore::new(cores), handle };
-    let loading = Loading { reader: Arc::new(reader), wanted: wanted.into(), under_way: VecDeque::new(), weight: 0 };
+    let loading = Loading::new(reader, wanted.into());
     stream::unfold(loading, |mut loading| async move { Some((loading.next().await?, loading)) })
 }
 
@@ -116,7 +143,7 @@ struct Reader<F> {
 struct UnderWay<T> {
     name: String,
     weight: u64,
-    answer: oneshot::Receiver<Result<T>>,
+    answers: oneshot::Receiver<Result<Vec<(String, T)>>>,
     _task: TaskHandle,
 }
 
@@ -125,6 +152,8 @@ struct Loading<T, F> {
     wanted: VecDeque<Wanted>,
     under_way: VecDeque<UnderWay<T>>,
     weight: u64,
+    /// What one record came to, and was not handed out yet.
+    answers: std::vec::IntoIter<(String, T)>,
 }
 
 impl<T, F> Loading<T, F>
@@ -132,54 +161,108 @@ where
     T: Send + 'static,
     F: Fn(&str, Loaded, &Bytes) -> Result<T> + Send + Sync + 'static,
 {
+    fn new(reader: Reader<F>, wanted: VecDeque<Wanted>) -> Self {
+        let answers = Vec::new().into_iter();
+        Self { reader: Arc::new(reader), wanted, under_way: VecDeque::new(), weight: 0, answers }
+    }
+
     async fn next(&mut self) -> Option<Result<(String, T)>> {
+        loop {
+            if let Some(answer) = self.answers.next() {
+                return Some(Ok(answer));
+            }
+            match self.next_record().await? {
+                Ok(answers) => self.answers = answers.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    async fn next_record(&mut self) -> Option<Result<Vec<(String, T)>>> {
         while let Some(next) = self.wanted.pop_front_if(|next| {
             self.under_way.is_empty() || (self.under_way.len() < CONCURRENCY && self.weight + next.weight() <= BYTES)
         }) {
             self.start(next);
         }
-        let UnderWay { name, weight, answer, _task } = self.under_way.pop_front()?;
-        let answer = answer.await;
+        let UnderWay { name, weight, answers, _task } = self.under_way.pop_front()?;
+        let answers = answers.await;
         self.weight -= weight;
         let given_up = |_| Error::new(ErrorKind::Storage, format!("reading a record was given up: record={name}"));
-        Some(answer.map_err(given_up).flatten().map(|answer| (name, answer)))
+        Some(answers.map_err(given_up).flatten())
     }
 
     fn start(&mut self, wanted: Wanted) {
         let (name, weight) = (wanted.name.clone(), wanted.weight());
-        let (done, answer) = oneshot::channel();
+        let (done, answers) = oneshot::channel();
         let reader = self.reader.clone();
         let task = self.reader.checkpoint.runtime.spawn(Box::pin(async move {
             let _ = done.send(reader.read(wanted).await);
         }));
         self.weight += weight;
-        self.under_way.push_back(UnderWay { name, weight, answer, _task: task });
+        self.under_way.push_back(UnderWay { name, weight, answers, _task: task });
     }
 }
 
 impl<F> Reader<F> {
-    async fn read<T>(self: Arc<Self>, wanted: Wanted) -> Result<T>
+    async fn read<T>(self: Arc<Self>, wanted: Wanted) -> Result<Vec<(String, T)>>
+    where
+        T: Send + 'static,
+        F: Fn(&str, Loaded, &Bytes) -> Result<T> + Send + Sync + 'static,
+    {
+        match wanted.file {
+            File::Task { path, named } => {
+                let answer = self.read_task(&wanted.name, &path, named).await?;
+                Ok(vec![(wanted.name, answer)])
+            }
+            File::Merged(merged) => self.read_merged(*merged).await,
+        }
+    }
+
+    async fn read_merged<T>(self: Arc<Self>, merged: MergedRecord) -> Result<Vec<(String, T)>>
+    where
+        T: Send + 'static,
+        F: Fn(&str, Loaded, &Bytes) -> Result<T> + Send + Sync + 'static,
+    {
+        let read = MergedBytes::read(&self.checkpoint.storage, &merged).await?;
+        let _permit = self.decoding.acquire().await;
+        let this = self.clone();
+        blocking(self.checkpoint.runtime.as_ref(), move || {
+            let handle = |name: String, loaded: Loaded| {
+                let answer = (this.handle)(&name, loaded, &Bytes::new())?;
+                Ok((name, answer))
+            };
+            match read.and_then(|bytes| bytes.decode(&merged, this.id_column.as_deref())) {
+                Ok(whole) => {
+                    whole.into_records().map(|task| task.and_then(|(name, loaded)| handle(name, loaded))).collect()
+                }
+                Err(damage) => Ok(vec![handle(merged.name.to_string(), Loaded::Damaged(damage))?]),
+            }
+        })
+        .await
+    }
+
+    async fn read_task<T>(self: &Arc<Self>, name: &str, path: &ObjectPath, named: bool) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&str, Loaded, &Bytes) -> Result<T> + Send + Sync + 'static,
     {
         let storage = &self.checkpoint.storage;
-        let Some(read) = storage.read_optional(&wanted.path, ReadOptions::new()).await? else {
-            return (self.handle)(&wanted.name, Loaded::Missing, &Bytes::new());
+        let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else {
+            return (self.handle)(name, Loaded::Missing, &Bytes::new());
         };
         let _permit = self.decoding.acquire().await;
-        let this = self.clone();
+        let (this, name) = (self.clone(), name.to_owned());
         blocking(self.checkpoint.runtime.as_ref(), move || {
             let (bytes, column) = (read.bytes.clone(), this.id_column.as_deref());
-            let decoded = match wanted.named {
-                true => record::decode_named(&wanted.name, bytes, column),
+            let decoded = match named {
+                true => record::decode_named(&name, bytes, column),
                 false => record::decode(bytes, column),
             };
             let loaded = match decoded {
                 Ok(record) => Loaded::Whole(Box::new(record)),
                 Err(damage) => Loaded::Damaged(damage),
             };
-            (this.handle)(&wanted.name, loaded, &read.bytes)
+            (this.handle)(&name, loaded, &read.bytes)
         })
         .await
     }
@@ -202,8 +285,10 @@ pub(crate) async fn first_class(
     };
     for one in wanted {
         let mut found = Box::pin(load_records(checkpoint, vec![one.clone()], id_column.map(str::to_owned), class));
-        if let Some((_, Some(class))) = found.next().await.transpose()? {
-            return Ok(Some(class));
+        while let Some((_, class)) = found.next().await.transpose()? {
+            if class.is_some() {
+                return Ok(class);
+            }
         }
     }
     Ok(None)
@@ -233,7 +318,7 @@ mod tests {
             let path = layout::committed(&name).unwrap();
             let written = storage.write(&path, vec![b'x'; number + 1].into(), WriteOptions::new()).await.unwrap();
             written.into_result("memory://loading").unwrap();
-            wanted.push_back(Wanted { name, path, size: *size, named: true });
+            wanted.push_back(Wanted { name, size: *size, file: File::Task { path, named: true } });
         }
         let checkpoint = Checkpoint::new(storage, SystemRuntime::shared());
         let handle = |_: &str, loaded: Loaded, bytes: &Bytes| {
@@ -241,7 +326,7 @@ mod tests {
             Ok(bytes.len())
         };
         let reader = Reader { checkpoint, id_column: None, decoding: Semaphore::new(2), handle };
-        Loading { reader: Arc::new(reader), wanted, under_way: VecDeque::new(), weight: 0 }
+        Loading::new(reader, wanted)
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ mod settle;
 mod sweep;
 
 pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records};
-pub(crate) use plan::Wants;
+pub(crate) use plan::{Plan, Wants};
 pub use settle::RecoveryReport;
-pub(crate) use settle::{Damage, Settled, foresee, settle};
+pub(crate) use settle::{Damage, Settled, Settling, foresee, settle};
 pub(crate) use sweep::{Verdict, delete_all, sweep_plan};

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use super::gather::Gathered;
 use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::ray::{newcomers, plan_ray_pending};
-use crate::checkpoint::{Checkpoint, FORMAT};
+use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::data::DataReader;
@@ -17,10 +17,11 @@ use crate::error::{Error, Result};
 use crate::id::{IdClass, IdColumn, IdSetOptions};
 use crate::job::Fingerprint;
 use crate::layout;
-use crate::names::TaskName;
+use crate::merged::MergedRecord;
+use crate::names::{JobId, TaskName};
 use crate::record::{Damage, DataFile, Record, RecordFacts};
 use crate::runtime::Runtime;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Source};
 
 /// Names that are asked for at a time.
 const CONCURRENCY: usize = 32;
@@ -79,16 +80,39 @@ impl Plan {
         ))
     }
 
+    /// The names of all tasks that count.
+    pub(crate) fn counting<'a>(&'a self, job: Option<&'a JobId>) -> impl Iterator<Item = String> + 'a {
+        let own = self.tasks.iter().flat_map(|(attempt, numbers)| numbers.iter().map(|number| (*attempt, *number)));
+        let name = |job: &JobId, (attempt, number)| TaskName { job: job.clone(), attempt, number }.to_string();
+        let own = own.filter_map(move |task| job.map(|job| name(job, task)));
+        own.chain(self.records.iter().cloned())
+    }
+
+    /// Whether a task of this name counts.
+    pub(crate) fn holds(&self, name: &str, job: Option<&JobId>) -> bool {
+        match TaskName::parse(name).filter(|task| job == Some(&task.job)) {
+            Some(task) => self.tasks.get(&task.attempt).is_some_and(|numbers| numbers.contains(&task.number)),
+            None => self.records.contains(name),
+        }
+    }
+
     /// The closed list that says so.
-    pub(crate) fn closed_list(&self, attempt: u64, by: u64, fingerprint: Option<u64>) -> ClosedList {
+    pub(crate) fn closed_list(
+        &self,
+        attempt: u64,
+        by: u64,
+        merged: Vec<MergedRecord>,
+        fingerprint: Option<u64>,
+    ) -> ClosedList {
         ClosedList {
-            format: FORMAT,
+            format: ClosedList::format_of(&merged),
             attempt,
             by,
             rows: self.rows,
             tasks: self.tasks.iter().map(|(attempt, numbers)| (*attempt, numbers.iter().copied().collect())).collect(),
             records: self.records.clone(),
             void: self.void.difference(&self.records).cloned().collect(),
+            merged,
             fingerprint,
         }
     }
@@ -178,14 +202,19 @@ pub(crate) async fn plan(
     };
 
     let mut names = snapshot.counting();
+    let mut sources = snapshot.sources();
     // A committed record that a listing does not show yet is read by the name of its pending twin.
     let known: HashSet<&str> = names.iter().map(String::as_str).collect();
     let open = snapshot.open_pending().map(|(task, _)| task.to_string());
     let twins: Vec<String> = open.filter(|name| !known.contains(name.as_str())).collect();
-    names.extend(those_committed(storage, twins).await?);
+    for twin in those_committed(storage, twins).await? {
+        sources.push(Source::Task(twin.clone()));
+        names.push(twin);
+    }
     let newcomers = newcomers(storage, snapshot, &names).await?;
     let counted: BTreeSet<String> = names.iter().chain(&newcomers).cloned().collect();
-    plan.count_all(checkpoint, snapshot, names, id_class.as_deref()).await?;
+    plan.count_all(checkpoint, snapshot, sources, id_class.as_deref()).await?;
+    let newcomers = newcomers.into_iter().map(Source::Task).collect();
     if snapshot.has_closed {
         plan.ids.freeze(runtime).await?;
         plan.count_late(checkpoint, snapshot, newcomers, id_class.as_deref()).await?;
@@ -217,10 +246,10 @@ impl Plan {
         &mut self,
         checkpoint: &Checkpoint,
         snapshot: &Snapshot,
-        names: Vec<String>,
+        sources: Vec<Source>,
         id_class: Option<&str>,
     ) -> Result<()> {
-        let wanted = Wanted::committed(names, &snapshot.listing)?;
+        let wanted = Wanted::committed(sources, &snapshot.listing)?;
         let others = match (id_class, self.ids.class()) {
             (None, None) => first_class(checkpoint, &wanted, self.id_column.as_deref()).await?,
             (_, others) => others.cloned(),
@@ -261,10 +290,10 @@ impl Plan {
         &mut self,
         checkpoint: &Checkpoint,
         snapshot: &Snapshot,
-        names: Vec<String>,
+        sources: Vec<Source>,
         id_class: Option<&str>,
     ) -> Result<()> {
-        let wanted = Wanted::committed(names, &snapshot.listing)?;
+        let wanted = Wanted::committed(sources, &snapshot.listing)?;
         let whole = |_: &str, loaded: Loaded, _: &Bytes| Ok(loaded);
         let mut loaded = std::pin::pin!(load_records(checkpoint, wanted, self.id_column.clone(), whole));
         while let Some(next) = loaded.next().await {

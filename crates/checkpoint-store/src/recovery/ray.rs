@@ -15,10 +15,9 @@ use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
 use crate::layout::{self, RecordName};
-use crate::listing::Listing;
 use crate::names::owner;
 use crate::record::Record;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Source};
 
 /// Records of others that no closed list knows. They have no attempt in their names: those present now are
 /// taken in with this closing.
@@ -89,19 +88,24 @@ fn files_of(view: &OutputView, known: &BTreeSet<&str>, stem: &str) -> Result<Vec
 /// format that the reader does not know is left alone.
 pub(super) async fn without_data(
     checkpoint: &Checkpoint,
-    listing: &Listing,
+    snapshot: &Snapshot,
     plan: &Plan,
     output: &StorageRef,
     view: &OutputView,
     reader: &dyn DataReader,
 ) -> Result<Vec<String>> {
     let known: BTreeSet<&str> = plan.records.iter().chain(&plan.void).map(String::as_str).collect();
-    let wanted = Wanted::committed(plan.records.iter().cloned().collect(), listing)?;
+    let mut sources = snapshot.sources_of(plan.records.iter().cloned().collect());
+    sources.retain(|source| !matches!(source, Source::Merged(merged) if merged.records.is_empty()));
+    let wanted = Wanted::committed(sources, &snapshot.listing)?;
     let whole = |_: &str, loaded: Loaded, _: &Bytes| Ok(loaded);
     let mut gone = Vec::new();
     let mut records = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
     while let Some(next) = records.next().await {
         let (name, Loaded::Whole(record)) = next? else { continue };
+        if !plan.records.contains(&name) {
+            continue;
+        }
         let files = files_of(view, &known, &name)?;
         let whole = match read_back(output, reader, &files, &record).await? {
             Data::Equal => true,

@@ -10,10 +10,11 @@ use super::ray::without_data;
 use super::sweep::{Sweep, Verdict, sweep_plan};
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
+use crate::compact::{MergePolicy, MergedNames, Sizes, merge};
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
-use crate::layout;
+use crate::layout::{self, RECORD};
 use crate::names::TaskName;
 use crate::snapshot::Snapshot;
 
@@ -48,46 +49,73 @@ pub(crate) struct Settled {
     pub(crate) recovery: RecoveryReport,
     /// Tasks that counted and were voided by a repair.
     pub(crate) repaired: BTreeSet<String>,
+    /// The records before the closing, and after it.
+    pub(crate) before: Sizes,
+    pub(crate) after: Sizes,
 }
 
-/// Decides what counts of everything before `attempt`, writes it down, and deletes what does not.
-/// `fingerprint` is the attempt that recorded the fingerprint which held until now; `wants` says
-/// what records must hold the IDs of.
+/// How the past is settled.
+#[derive(Debug)]
+pub(crate) struct Settling<'a> {
+    /// The attempt that settles it.
+    pub(crate) attempt: u64,
+    /// The attempt that recorded the fingerprint which held until now.
+    pub(crate) fingerprint: Option<u64>,
+    /// What records must hold the IDs of.
+    pub(crate) wants: Wants<'a>,
+    /// Reads data back.
+    pub(crate) reader: &'a dyn DataReader,
+    /// What to do about damage.
+    pub(crate) damage: Damage,
+    /// Whether to merge records.
+    pub(crate) merge: MergePolicy,
+}
+
+/// Decides what counts of everything before an attempt, writes it down, and deletes what does not. Without an
+/// output no task may be pending, and void data stays for the next start.
 ///
 /// # Errors
 /// `BadData` for a damaged committed record unless it is to be repaired; `Conflict` when the lease is lost;
 /// `OutcomeUnknown`; `Storage`.
 pub(crate) async fn settle(
     checkpoint: &Checkpoint,
-    output: &StorageRef,
-    attempt: u64,
-    fingerprint: Option<u64>,
-    wants: Wants<'_>,
-    reader: &dyn DataReader,
-    damage: Damage,
+    output: Option<&StorageRef>,
+    how: &Settling<'_>,
 ) -> Result<Settled> {
+    let Settling { attempt, fingerprint, wants, reader, damage, merge: policy } = how;
+    let mut names = MergedNames::of(*attempt);
     for _ in 0..TRIES {
         let snapshot = checkpoint.snapshot().await?;
-        let view = OutputView::read(output).await?;
-        let mut plan = plan(checkpoint, &snapshot, wants.clone(), Some((output, &view, reader))).await?;
-        let repaired = match damage {
-            Damage::Refuse => {
+        let view = match output {
+            Some(output) => OutputView::read(output).await?,
+            None => OutputView::default(),
+        };
+        let looked = output.map(|output| (output, &view, *reader));
+        let mut plan = plan(checkpoint, &snapshot, wants.clone(), looked).await?;
+        if output.is_none() {
+            refuse_undecided(&snapshot, &plan, checkpoint.url())?;
+        }
+        let repaired = match (damage, output) {
+            (Damage::Repair, Some(output)) => {
+                let repaired = repair(checkpoint, &mut plan, &snapshot, output, &view, *reader).await?;
+                set_aside(checkpoint, &snapshot, &plan).await?;
+                repaired
+            }
+            _ => {
                 plan.refuse_damage(checkpoint.url())?;
                 BTreeSet::new()
             }
-            Damage::Repair => repair(checkpoint, &mut plan, &snapshot, output, &view, reader).await?,
         };
-        if damage == Damage::Repair {
-            set_aside(checkpoint, &plan).await?;
-        }
-        let list = plan.closed_list(attempt - 1, attempt, fingerprint);
+        let merging = Box::pin(merge(checkpoint, &snapshot, &plan, policy, &mut names)).await?;
+        let list = plan.closed_list(attempt - 1, *attempt, merging.merged, *fingerprint);
         let Some(closed) = apply(checkpoint, &plan, list).await? else { continue };
         let listing = checkpoint.listing().await?;
         let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
-        let sweep = sweep_plan(&verdict, &listing, &view)?;
+        let mut sweep = sweep_plan(&verdict, &listing, &view)?;
         let recovery = report(&plan, &sweep);
+        sweep.records.extend(verdict.stale_facts(checkpoint).await?);
         sweep.run(&checkpoint.storage, output).await?;
-        return Ok(Settled { closed, plan, recovery, repaired });
+        return Ok(Settled { closed, plan, recovery, repaired, before: merging.before, after: merging.after });
     }
     Err(Error::conflict(format!("other jobs keep closing this checkpoint: url={}", checkpoint.url())))
 }
@@ -110,11 +138,28 @@ pub(crate) async fn foresee(
         }
         Damage::Repair => repair(checkpoint, &mut plan, snapshot, output, &view, reader).await?,
     };
-    let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, None);
+    let merged = snapshot.closed.merged.clone();
+    let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, merged, None);
     let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
     let sweep = sweep_plan(&verdict, &snapshot.listing, &view)?;
     let recovery = report(&plan, &sweep);
     Ok((plan, recovery, repaired))
+}
+
+/// Without the output nothing tells whether a task that is pending is whole.
+fn refuse_undecided(snapshot: &Snapshot, plan: &Plan, url: &str) -> Result<()> {
+    let job = snapshot.job_id();
+    let open = |task: &TaskName| job == Some(&task.job) && task.attempt > snapshot.closed.attempt;
+    let own = snapshot.listing.pending.iter().filter(|(task, _)| open(task)).map(|(task, _)| task.to_string());
+    let rays = snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.clone());
+    let rays = rays.filter(|stem| !snapshot.closed.void.contains(stem));
+    match own.chain(rays).find(|name| !plan.holds(name, job)) {
+        None => Ok(()),
+        Some(task) => Err(Error::invalid_config(format!(
+            "a task is pending, and without the output nothing tells whether it is done: task={task} url={url}"
+        ))
+        .with_hint("give the output, or run the job or `ckpt recover` first")),
+    }
 }
 
 fn report(plan: &Plan, sweep: &Sweep) -> RecoveryReport {
@@ -134,15 +179,21 @@ async fn repair(
     view: &OutputView,
     reader: &dyn DataReader,
 ) -> Result<BTreeSet<String>> {
-    let mut gone: BTreeSet<String> =
-        plan.damaged.iter().map(|(file, _)| file.strip_suffix(layout::RECORD).unwrap_or(file).to_owned()).collect();
+    let mut gone = BTreeSet::new();
+    for (file, _) in &plan.damaged {
+        let name = file.strip_suffix(layout::RECORD).unwrap_or(file);
+        match snapshot.closed.merged.iter().find(|merged| merged.name.to_string() == name) {
+            Some(merged) => gone.extend(merged.task_names()),
+            None => drop(gone.insert(name.to_owned())),
+        }
+    }
     for file in &plan.data_files {
         if view.files.get(&file.name) != Some(&file.bytes) {
             let name = file.name.rsplit('/').next().unwrap_or(&file.name);
             gone.extend(TaskName::of_file(name).map(|task| task.to_string()));
         }
     }
-    gone.extend(without_data(checkpoint, &snapshot.listing, plan, output, view, reader).await?);
+    gone.extend(without_data(checkpoint, snapshot, plan, output, view, reader).await?);
     for name in &gone {
         match TaskName::parse(name).filter(|task| snapshot.job_id() == Some(&task.job)) {
             Some(task) => drop(plan.tasks.entry(task.attempt).or_default().remove(&task.number)),
@@ -158,12 +209,17 @@ async fn repair(
 }
 
 /// Keeps a copy of each damaged record where nothing reads it; the sweep deletes the record itself.
-async fn set_aside(checkpoint: &Checkpoint, plan: &Plan) -> Result<()> {
+async fn set_aside(checkpoint: &Checkpoint, snapshot: &Snapshot, plan: &Plan) -> Result<()> {
     for (file, _) in &plan.damaged {
         let name = file.strip_suffix(layout::RECORD).unwrap_or(file);
-        let read = checkpoint.storage.read_optional(&layout::committed(name)?, ReadOptions::new()).await?;
-        if let Some(read) = read {
-            let written = checkpoint.storage.write(&layout::damaged(file)?, read.bytes, WriteOptions::new()).await?;
+        let mut copies = vec![(layout::committed(name)?, layout::damaged(file)?)];
+        let merged = snapshot.closed.merged.iter().find(|merged| merged.name.to_string() == name);
+        if let Some(merged) = merged {
+            copies.push((layout::merged_facts(&merged.name)?, layout::damaged(&format!("{name}.facts{RECORD}"))?));
+        }
+        for (from, to) in copies {
+            let Some(read) = checkpoint.storage.read_optional(&from, ReadOptions::new()).await? else { continue };
+            let written = checkpoint.storage.write(&to, read.bytes, WriteOptions::new()).await?;
             written.into_result(checkpoint.url())?;
         }
     }

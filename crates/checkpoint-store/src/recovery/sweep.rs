@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use checkpoint_fs::{DeleteOptions, ObjectPath, StorageRef};
+use checkpoint_fs::{DeleteOptions, ObjectPath, StorageExt, StorageRef};
 
+use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::complete::OutputView;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, RecordName};
 use crate::listing::Listing;
-use crate::names::{JobId, TaskName, owner};
+use crate::merged::Covered;
+use crate::names::{JobId, MergedName, TaskName, owner};
 
 /// What is void, file by file.
 #[derive(Debug, Default)]
@@ -53,6 +55,27 @@ impl Verdict<'_> {
         }
     }
 
+    /// The files beside merged records whose record is void.
+    ///
+    /// # Errors
+    /// `Storage`. One listing.
+    pub(crate) async fn stale_facts(&self, checkpoint: &Checkpoint) -> Result<Vec<ObjectPath>> {
+        let files = checkpoint.storage.list_files(&layout::merged_dir()?, false).await?.into_iter();
+        let void = |path: &ObjectPath| {
+            let name = path.name().strip_suffix(layout::RECORD).and_then(MergedName::parse);
+            name.is_some_and(|name| self.merged(&name) == Some(false))
+        };
+        Ok(files.map(|(path, _)| path).filter(void).collect())
+    }
+
+    /// The same for a merged record. One of an attempt that has not written its list yet is not ours to say.
+    fn merged(&self, name: &MergedName) -> Option<bool> {
+        if self.closed.merged.iter().any(|merged| merged.name == *name) {
+            return Some(true);
+        }
+        (self.job == Some(&name.job) && name.attempt <= self.closed.by).then_some(false)
+    }
+
     fn foreign(&self, stem: &str) -> Option<bool> {
         if self.closed.records.contains(stem) {
             return Some(true);
@@ -70,11 +93,22 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
     let void = |sweep: &mut Sweep, task: String| {
         sweep.tasks.insert(task);
     };
+    let covered = Covered::by(&verdict.closed.merged);
     for (name, _) in &listing.committed {
         let says = match name {
             RecordName::Own(task) if verdict.job == Some(&task.job) => verdict.own(task),
+            RecordName::Merged(merged) => {
+                if verdict.merged(merged) == Some(false) {
+                    sweep.records.insert(layout::committed(&name.stem())?);
+                }
+                continue;
+            }
             other => verdict.foreign(&other.stem()),
         };
+        // Its IDs are in a merged record: it is litter, and its task counts.
+        if covered.file(name, verdict.job) {
+            sweep.records.insert(layout::committed(&name.stem())?);
+        }
         if says == Some(false) {
             void(&mut sweep, name.stem());
             sweep.records.insert(layout::committed(&name.stem())?);
@@ -126,9 +160,11 @@ impl Sweep {
     ///
     /// # Errors
     /// `Storage`, naming the first file that could not be deleted.
-    pub(crate) async fn run(self, checkpoint: &StorageRef, output: &StorageRef) -> Result<u64> {
+    pub(crate) async fn run(self, checkpoint: &StorageRef, output: Option<&StorageRef>) -> Result<u64> {
         let count = self.data.len() as u64;
-        delete_all(output, self.data.into_iter().collect()).await?;
+        if let Some(output) = output {
+            delete_all(output, self.data.into_iter().collect()).await?;
+        }
         delete_all(checkpoint, self.records.into_iter().collect()).await?;
         Ok(count)
     }

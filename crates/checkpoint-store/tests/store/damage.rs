@@ -209,7 +209,7 @@ async fn what_a_newer_program_wrote_is_refused_and_never_repaired_away() {
     let world = World::new(true);
     let record = two_tasks(&world, true).await;
     let newer = |bytes: Bytes| {
-        let text = String::from_utf8(bytes.to_vec()).expect("text").replacen("\"format\": 1", "\"format\": 2", 1);
+        let text = String::from_utf8(bytes.to_vec()).expect("text").replacen("\"format\": 1", "\"format\": 3", 1);
         Bytes::from(text)
     };
     for file in ["_meta/job.json", "_meta/attempts/1.json", "_meta/closed/1"] {

@@ -4,6 +4,7 @@
 
 mod beside;
 mod closing;
+mod compaction;
 mod crash_storage;
 mod crashes;
 mod damage;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray, UInt64Array};
-use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, UInt64Type};
 use checkpoint_fs::{ObjectPath, PosixOptions, PosixStorage, ReadOptions, StorageExt, StorageRef, WriteOptions};
 use checkpoint_store::{
-    Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, DataFile, Fingerprint, ParquetIds,
-    RecoverOptions, SystemRuntime, TaskPlan,
+    Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, CompactOptions, DataFile, ErrorKind,
+    Fingerprint, ParquetIds, RecoverOptions, SystemRuntime, TaskPlan,
 };
 use futures::TryStreamExt;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -101,6 +101,28 @@ impl Case {
             Begin::Attempt(attempt) => *attempt,
             other => panic!("there is a checkpoint: {other:?}"),
         }
+    }
+
+    /// The names of the committed records.
+    async fn records(&self) -> Vec<String> {
+        let files = self.checkpoint.storage().list_files(&ObjectPath::root(), false).await.expect("lists");
+        files.into_iter().map(|(path, _)| path.name().to_owned()).filter(|name| name.ends_with(".parquet")).collect()
+    }
+
+    /// The column of each record, as Arrow and as Parquet see it.
+    async fn schemas(&self, records: &[String]) -> Vec<(Field, String)> {
+        let mut schemas = Vec::new();
+        for name in records {
+            let path = ObjectPath::parse(name.as_str()).expect("a path");
+            let bytes = self.checkpoint.storage().read(&path, ReadOptions::new()).await.expect("reads").bytes;
+            let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).expect("Parquet");
+            let [field] = &reader.schema().fields()[..] else { panic!("one column: {name}") };
+            let column = reader.parquet_schema().column(0);
+            let types =
+                format!("{:?} {:?} {:?}", column.physical_type(), column.logical_type_ref(), column.max_def_level());
+            schemas.push((field.as_ref().clone(), types));
+        }
+        schemas
     }
 
     /// The data that must have survived is there byte for byte, and what must go is gone.
@@ -264,4 +286,40 @@ async fn data_of_a_committed_record_that_is_gone_is_repaired() {
     attempt.end(AttemptState::Failed).await.expect("ends");
     let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
     assert!(found.ok, "{found:?}");
+}
+
+#[tokio::test]
+async fn records_of_rays_are_merged_once_a_job_owns_them() {
+    for name in CASES {
+        let case = Case::new(name);
+        let options = CompactOptions::default();
+        let alone = checkpoint_store::compact(&case.checkpoint, None, options.clone(), &ParquetIds);
+        match Box::pin(alone).await {
+            Ok(report) => assert_eq!(report.records_before, report.records_after, "{name}"),
+            // Its names are not those that Ray gives.
+            Err(error) => assert_eq!((error.kind(), name), (ErrorKind::NoCheckpoint, "prefix")),
+        }
+        let attempt = case.begin().await;
+        let rows = attempt.ids().len();
+        attempt.end(AttemptState::Failed).await.expect("ends");
+        let before = committed(&case.checkpoint).await;
+        let records = case.records().await;
+        let schemas = case.schemas(&records).await;
+        let report = checkpoint_store::compact(&case.checkpoint, Some(&case.output), options, &ParquetIds);
+        let report = Box::pin(report).await.expect("compacts");
+        assert_eq!(report.records_before, records.len() as u64, "{name}");
+        assert_eq!(report.records_after, 1, "{name}");
+        let merged = case.records().await;
+        assert_eq!(merged.len(), 1, "{name}: {merged:?}");
+        let merged = case.schemas(&merged).await;
+        assert!(schemas.iter().all(|schema| *schema == merged[0]), "{name}: {schemas:?} {merged:?}");
+        assert_eq!(committed(&case.checkpoint).await, before, "{name}");
+        let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+        assert!(found.ok, "{name}: {found:?}");
+        case.check_data(name, "compacted");
+        let attempt = case.begin().await;
+        assert_eq!((attempt.ids().len(), attempt.recovery()), (rows, Default::default()), "{name}");
+        attempt.finish(false).await.expect("ends");
+        assert_eq!(case.records().await, [""; 0], "{name}");
+    }
 }

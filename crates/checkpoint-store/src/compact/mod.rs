@@ -1,0 +1,12 @@
+//! Compaction: many small records become few, and what they said of their tasks is kept.
+
+mod choose;
+mod file;
+mod merge;
+mod options;
+mod side;
+
+pub(crate) use file::MergedBytes;
+pub(crate) use merge::{MergedNames, Sizes, merge};
+pub use options::MergeOptions;
+pub(crate) use options::MergePolicy;

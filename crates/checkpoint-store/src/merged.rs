@@ -1,0 +1,115 @@
+//! Merged records, as closed lists name them: one file with the IDs of many tasks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::closed::TaskRanges;
+use crate::layout::RecordName;
+use crate::names::{JobId, MergedName, TaskName};
+
+/// The newest format of merged records that this code reads, and the one that it writes.
+pub(crate) const FORMAT: u32 = 2;
+
+/// A merged record that a closed list names: where the IDs of many tasks are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedRecord {
+    /// Its name; that of its file without `.parquet`.
+    pub name: MergedName,
+    /// Carried by this write alone; in the record and in its side file.
+    pub write_token: String,
+    /// Its IDs.
+    pub rows: u64,
+    /// The size of its file.
+    pub bytes: u64,
+    /// The file of the tasks' facts.
+    pub facts: SideFile,
+    /// Our tasks that it covers, by attempt.
+    pub tasks: BTreeMap<u64, TaskRanges>,
+    /// The others' records that it covers, without `.parquet`.
+    pub records: BTreeSet<String>,
+}
+
+/// The file with the facts of the tasks that a merged record covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideFile {
+    /// Its size.
+    pub bytes: u64,
+    /// The CRC-32 of all its bytes, as 8 hex digits.
+    pub crc32: String,
+}
+
+impl MergedRecord {
+    /// How many tasks it covers.
+    pub fn len(&self) -> u64 {
+        self.records.len() as u64 + self.tasks.values().map(TaskRanges::len).sum::<u64>()
+    }
+
+    /// Whether it covers none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it covers the record of this name (without `.parquet`).
+    pub(crate) fn covers(&self, name: &str) -> bool {
+        match TaskName::parse(name).filter(|task| task.job == self.name.job) {
+            Some(task) => self.tasks.get(&task.attempt).is_some_and(|numbers| numbers.contains(task.number)),
+            None => self.records.contains(name),
+        }
+    }
+
+    /// The names of the tasks that it covers.
+    pub(crate) fn task_names(&self) -> impl Iterator<Item = String> + '_ {
+        names_of(&self.name.job, &self.tasks).chain(self.records.iter().cloned())
+    }
+}
+
+/// The names of tasks of ours.
+pub(crate) fn names_of(job: &JobId, tasks: &BTreeMap<u64, TaskRanges>) -> impl Iterator<Item = String> {
+    tasks.iter().flat_map(move |(attempt, numbers)| {
+        numbers.iter().map(|number| TaskName { job: job.clone(), attempt: *attempt, number }.to_string())
+    })
+}
+
+/// The tasks whose IDs are in merged records: record files of their own, where they are still there or come
+/// late, are litter.
+#[derive(Debug, Default)]
+pub(crate) struct Covered<'a> {
+    tasks: BTreeMap<u64, TaskRanges>,
+    records: BTreeSet<&'a str>,
+}
+
+impl<'a> Covered<'a> {
+    pub(crate) fn by(merged: &'a [MergedRecord]) -> Self {
+        let mut numbers: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for (attempt, ranges) in merged.iter().flat_map(|one| &one.tasks) {
+            numbers.entry(*attempt).or_default().extend(Vec::<(u64, u64)>::from(ranges.clone()));
+        }
+        Self {
+            tasks: numbers.into_iter().map(|(attempt, ranges)| (attempt, TaskRanges::union(ranges))).collect(),
+            records: merged.iter().flat_map(|one| one.records.iter().map(String::as_str)).collect(),
+        }
+    }
+
+    /// Whether it covers a task of our job.
+    pub(crate) fn task(&self, task: &TaskName) -> bool {
+        self.tasks.get(&task.attempt).is_some_and(|numbers| numbers.contains(task.number))
+    }
+
+    /// Whether it covers a task of the job, or another's, by its name.
+    pub(crate) fn name(&self, name: &str, job: Option<&JobId>) -> bool {
+        match TaskName::parse(name).filter(|task| job == Some(&task.job)) {
+            Some(task) => self.task(&task),
+            None => self.records.contains(name),
+        }
+    }
+
+    /// Whether it covers a file.
+    pub(crate) fn file(&self, name: &RecordName, job: Option<&JobId>) -> bool {
+        match name {
+            RecordName::Own(task) => job == Some(&task.job) && self.task(task),
+            RecordName::Foreign(stem) => self.records.contains(stem.as_str()),
+            RecordName::Merged(_) | RecordName::RayPending(_) => false,
+        }
+    }
+}
