@@ -52,7 +52,10 @@ fn a_checkpoint_that_is_held_cannot_be_changed_and_can_be_read() {
     let job = half_done();
     let held = Held::start(&job);
     let process = format!("{}", held.0.id());
-    for ran in [job.run(&[]), job.on_checkpoint("rm", &["--yes"]), job.recover(&["--repair"])] {
+    for ran in [job.run(&[]), job.on_checkpoint("rm", &["--yes"]), job.recover(&["--repair"])]
+        .into_iter()
+        .chain([job.on_checkpoint("compact", &[])])
+    {
         ran.exits(3).complains().says(&[&process]);
     }
     job.status().numbers(&[("attempts", 2)]);

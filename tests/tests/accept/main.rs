@@ -3,6 +3,7 @@
 mod support;
 
 mod bad_input;
+mod compact;
 mod doctor;
 mod ends;
 mod exec;

@@ -155,4 +155,6 @@ fn json_has_the_promised_fields() {
     );
     fields(&job.recover(&[]).exits(0), "rolled_forward,voided,deleted_files,repaired_tasks,dry_run");
     fields(&job.on_checkpoint("ids", &["--count", "--json"]).exits(0), "count");
+    let compacted = job.on_checkpoint("compact", &["--json"]).exits(0);
+    fields(&compacted, "records_before,records_after,bytes_before,bytes_after");
 }

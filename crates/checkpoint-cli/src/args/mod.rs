@@ -10,7 +10,9 @@ pub(crate) use complaint::complain;
 pub(crate) use job::{ProgressMode, RunArgs};
 pub(crate) use values::age;
 
-use crate::commands::{demo::DemoArgs, fs::FsArgs, gc::GcArgs, ids::IdsArgs, recover::RecoverArgs, rm::RmArgs};
+use crate::commands::{
+    compact::CompactArgs, demo::DemoArgs, fs::FsArgs, gc::GcArgs, ids::IdsArgs, recover::RecoverArgs, rm::RmArgs,
+};
 use crate::commands::{status::StatusArgs, verify::VerifyArgs};
 use crate::exit::Exit;
 
@@ -88,6 +90,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Settle what earlier attempts left, without running
     Recover(RecoverArgs),
+    /// Merge many small records into few
+    Compact(CompactArgs),
     /// Delete a checkpoint
     Rm(RmArgs),
     /// Delete old checkpoints under a prefix

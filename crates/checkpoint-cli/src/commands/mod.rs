@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod compact;
 pub(crate) mod demo;
 pub(crate) mod fs;
 pub(crate) mod gc;
@@ -36,6 +37,7 @@ async fn perform(command: Command, session: &Session) -> Result<Exit> {
         Command::Ids(args) => ids::run(&args, session).await,
         Command::Verify(args) => verify::run(&args, session).await,
         Command::Recover(args) => recover::run(&args, session).await,
+        Command::Compact(args) => compact::run(&args, session).await,
         Command::Rm(args) => rm::run(&args, session).await,
         Command::Gc(args) => gc::run(&args, session).await,
         Command::Demo(args) => demo::run(&args, session).await,
