@@ -15,6 +15,8 @@ mod fixed;
 #[cfg(feature = "gs")]
 pub(crate) mod google;
 #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+pub(crate) mod service;
+#[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
 mod shown_path;
 
 use std::fmt;

@@ -73,6 +73,9 @@ pub(crate) enum DocumentFault {
 
 /// How a service reports failures.
 pub(crate) trait Dialect: Debug + Send + Sync {
+    /// Sees the headers of every answer, good or bad, before anything else is made of it.
+    fn answered(&self, _: &HeaderMap) {}
+
     /// The service's words in an answer that failed.
     fn service_error(&self, headers: &HeaderMap, body: &[u8]) -> ServiceError;
 

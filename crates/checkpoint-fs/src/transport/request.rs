@@ -6,6 +6,12 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::error::Error;
 use crate::guard::Guard;
 
+/// The longest answer that is read where no object was asked for; what services send is a tenth of it at most.
+const MAX_ANSWER: usize = 64 << 20;
+/// The longest answer of a service that gives credentials.
+#[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+const MAX_SMALL: usize = 1 << 20;
+
 /// What requests are made for: one call of a storage method. Names errors and bounds attempts.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
@@ -36,6 +42,9 @@ pub(crate) enum AnswerForm {
     /// A whole document of the service's kind (XML for S3), which may say that it failed after all. The
     /// service may work long before it answers, so more time is given.
     Document,
+    /// A small document of a service that gives credentials. Far less is read than of others, and it is checked.
+    #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+    Small,
     /// Any bytes, or status 308: a part of an upload has arrived and the service waits for more.
     #[cfg(feature = "gs")]
     Progress,
@@ -48,6 +57,25 @@ impl AnswerForm {
             #[cfg(feature = "gs")]
             Self::Progress => status.is_success() || status == StatusCode::PERMANENT_REDIRECT,
             _ => status.is_success(),
+        }
+    }
+
+    /// The longest answer that is read where it is no object.
+    pub(crate) fn longest(self) -> usize {
+        match self {
+            #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+            Self::Small => MAX_SMALL,
+            _ => MAX_ANSWER,
+        }
+    }
+
+    /// Whether the service's dialect says if the answer is whole.
+    pub(crate) fn is_checked(self) -> bool {
+        match self {
+            Self::Document => true,
+            #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
+            Self::Small => true,
+            _ => false,
         }
     }
 }

@@ -24,8 +24,6 @@ use crate::guard::Guard;
 const SLOWEST: u64 = 256 << 10;
 /// The length that is assumed of a body that does not say its own.
 const UNKNOWN_LENGTH: u64 = 64 << 20;
-/// The longest answer that is read where no object was asked for; what services send is a tenth of it at most.
-const MAX_ANSWER: usize = 64 << 20;
 /// How much longer a document may take, since the service works before it answers.
 const DOCUMENT_PATIENCE: u32 = 4;
 /// Bodies above this are signed off the async threads.
@@ -160,12 +158,13 @@ impl Transport {
             Ok(Ok(response)) => response,
         };
         let (status, headers) = (response.status(), response.headers().clone());
+        self.parts.dialect.answered(&headers);
         let length = content_length(&headers);
         let is_delimited = length.is_some() || says_its_end(&response);
-        let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH));
-        let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
         let is_object = request.answer == AnswerForm::Object && status.is_success();
-        let most = if is_object { object_length(&headers) } else { MAX_ANSWER };
+        let most = if is_object { object_length(&headers) } else { request.answer.longest() };
+        let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH).min(most as u64));
+        let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
         let body = match tokio::time::timeout(limit, read_body(response, length, most)).await {
             Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
             Ok(Err(error)) => return Err(cut_short(error)),
@@ -209,7 +208,7 @@ impl Transport {
                 .with_hint("a proxy or server on the way answers without Content-Length: reach the store directly");
             return Err(Trouble::passing(error, true));
         }
-        if request.answer == AnswerForm::Document {
+        if request.answer.is_checked() {
             match self.parts.dialect.check_document(&headers, &body) {
                 Ok(()) => {}
                 Err(DocumentFault::Failed(said)) => return Err(self.refused(status, &headers, &said, credentials)),

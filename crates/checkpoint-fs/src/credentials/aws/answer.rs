@@ -3,6 +3,14 @@
 use serde_json::Value as Json;
 
 use crate::credentials::{Credentials, expiry};
+use crate::transport::DocumentFault;
+
+/// Whether an answer is a whole document. What a parser says could repeat a part of it, and is not told.
+pub(super) fn check_json(body: &[u8]) -> Result<(), DocumentFault> {
+    serde_json::from_slice::<serde::de::IgnoredAny>(body)
+        .map(drop)
+        .map_err(|_| DocumentFault::Damaged("it is not JSON".to_owned()))
+}
 
 /// The credentials in an answer; `None` where it does not hold all that there should be.
 pub(super) fn read(body: &[u8]) -> Option<Credentials> {

@@ -56,7 +56,7 @@ impl AwsChain {
         let Some(source) = Source::find(&setup)? else {
             return Ok(Described { source: None, access_key_id: None, has_session_token: false });
         };
-        let name = Some(source.name().to_owned());
+        let name = Some(source.description());
         let Source::Keys(_, keys) = source else {
             let has_session_token = !matches!(source, Source::Process(_));
             return Ok(Described { source: name, access_key_id: None, has_session_token });

@@ -99,6 +99,7 @@ impl Container {
             shown: self.url.origin().ascii_serialization(),
             headers,
             body: Bytes::new(),
+            secrets: telling(&self.url),
             route: Route::Direct,
             signed: None,
             dialect: Arc::new(AgentDialect),
@@ -136,6 +137,12 @@ impl Container {
     }
 }
 
+/// What in a URL may show that one may ask: its query, and the segments that are IDs and no words.
+fn telling(url: &Url) -> Vec<Secret> {
+    let is_id = |segment: &&str| segment.len() >= 16 && segment.bytes().any(|b| b.is_ascii_digit());
+    url.path_segments().into_iter().flatten().filter(is_id).chain(url.query()).map(Secret::new).collect()
+}
+
 /// Whether a URL's host is this machine, or an agent's address.
 fn is_local(url: &Url) -> bool {
     let ip = match url.host() {
@@ -161,19 +168,19 @@ impl Dialect for AgentDialect {
         ServiceError { code: text(["code", "Code"]), message: text(["message", "Message"]), request_id: String::new() }
     }
 
-    fn verdict(&self, _: StatusCode, _: &HeaderMap, _: &ServiceError, _: bool) -> Verdict {
+    fn verdict(&self, status: StatusCode, _: &HeaderMap, _: &ServiceError, _: bool) -> Verdict {
         let hint =
             "check that this container has a role, and AWS_CONTAINER_AUTHORIZATION_TOKEN where the agent wants one";
-        Verdict {
-            kind: ErrorKind::Unauthenticated,
-            again: Again::Later,
-            maybe_applied: false,
-            hint: Some(hint.to_owned()),
-        }
+        let kind = match status {
+            StatusCode::TOO_MANY_REQUESTS => ErrorKind::RateLimited,
+            _ if status.is_server_error() => ErrorKind::Io,
+            _ => ErrorKind::Unauthenticated,
+        };
+        Verdict::new(kind, Again::Later, false, hint)
     }
 
-    fn check_document(&self, _: &HeaderMap, _: &[u8]) -> Result<(), DocumentFault> {
-        Ok(())
+    fn check_document(&self, _: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
+        answer::check_json(body)
     }
 }
 

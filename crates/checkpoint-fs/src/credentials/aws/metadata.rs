@@ -120,6 +120,7 @@ impl InstanceMetadata {
             shown: self.url.clone(),
             headers,
             body: Bytes::new(),
+            secrets: Vec::new(),
             route: Route::Direct,
             signed: None,
             dialect: Arc::new(MetadataDialect),

@@ -100,6 +100,15 @@ impl Source {
         }
     }
 
+    /// The name, and what keeps it from giving credentials where that can be seen without asking it.
+    pub(super) fn description(&self) -> String {
+        let missing = match self {
+            Self::Sso(sso) => sso.missing(),
+            _ => None,
+        };
+        missing.map_or_else(|| self.name().to_owned(), |missing| format!("{}; {missing}", self.name()))
+    }
+
     /// Gets the credentials. Only the metadata service may have none.
     pub(super) async fn load(&self, services: &Services) -> Result<Option<Credentials>> {
         match self {

@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value as Json;
 use url::form_urlencoded::Serializer;
 
+use super::answer;
 use super::endpoint;
 use super::ini;
 use super::service::{Exchange, Route, Services};
@@ -73,6 +74,11 @@ impl Sso {
         Ok(Some(Self { url: setup.service_url(&endpoint::SSO, &region)?, role, account, token }))
     }
 
+    /// What is missing, in words, where nobody has signed in.
+    pub(super) fn missing(&self) -> Option<String> {
+        (!self.token.is_kept()).then(|| format!("no token is there yet: {}", self.token.sign_in_hint()))
+    }
+
     /// Reads the token, renews it where it can be and is due, and asks the portal.
     pub(super) async fn load(&self, services: &Services) -> Result<Credentials> {
         let token = self.token.load(services).await?;
@@ -93,6 +99,7 @@ impl Sso {
             shown: self.url.clone(),
             headers,
             body: Bytes::new(),
+            secrets: Vec::new(),
             route: Route::Proxied,
             signed: None,
             dialect: Arc::new(SsoDialect { hint: self.token.sign_in_hint() }),
@@ -161,7 +168,7 @@ impl Dialect for SsoDialect {
         Verdict { kind, again, maybe_applied: false, hint }
     }
 
-    fn check_document(&self, _: &HeaderMap, _: &[u8]) -> Result<(), DocumentFault> {
-        Ok(())
+    fn check_document(&self, _: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
+        answer::check_json(body)
     }
 }

@@ -60,6 +60,11 @@ impl SsoToken {
         format!("sign in again by `aws sso login --profile {}`", self.profile)
     }
 
+    /// Whether there is a file with a token, good or not.
+    pub(super) fn is_kept(&self) -> bool {
+        self.file.is_file()
+    }
+
     /// A token that is good now. One that ends within 15 minutes is renewed first, where the file holds
     /// what that takes, and the file is written anew.
     pub(super) async fn load(&self, services: &Services) -> Result<Secret> {
@@ -102,6 +107,7 @@ impl SsoToken {
             url,
             headers,
             body: Bytes::from(body.to_string()),
+            secrets: vec![Secret::new(secret), Secret::new(refresh)],
             route: Route::Proxied,
             signed: None,
             dialect: Arc::new(SsoDialect { hint: self.sign_in_hint() }),

@@ -11,9 +11,9 @@ use url::form_urlencoded::Serializer;
 use super::endpoint::StsEndpoint;
 use super::service::{Exchange, Route, Services};
 use crate::backend::xml::{self, Element};
-use crate::credentials::{Credentials, expiry};
+use crate::credentials::{Credentials, Secret, expiry};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Again, Dialect, DocumentFault, ServiceError, SigV4, Verdict};
+use crate::transport::{Again, Dialect, DocumentFault, ServiceError, SigV4, Signer, Verdict};
 
 /// The time of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub(super) async fn assume_role(
 ) -> Result<Credentials> {
     let form = form(services, "AssumeRole", role, None);
     let signer = SigV4 { region: endpoint.region.clone(), service: "sts", always_sign_payload: true };
-    call(services, endpoint, "assume role", form, Some((source, signer))).await
+    call(services, endpoint, "assume role", (form, Vec::new()), Some((source, Arc::new(signer)))).await
 }
 
 /// Takes on a role with a token that somebody else vouches for. Not signed.
@@ -48,7 +48,7 @@ pub(super) async fn assume_role_with_web_identity(
     token: &str,
 ) -> Result<Credentials> {
     let form = form(services, "AssumeRoleWithWebIdentity", role, Some(token));
-    call(services, endpoint, "assume role with web identity", form, None).await
+    call(services, endpoint, "assume role with web identity", (form, vec![Secret::new(token)]), None).await
 }
 
 /// The body of a request.
@@ -78,8 +78,8 @@ async fn call(
     services: &Services,
     endpoint: &StsEndpoint,
     operation: &'static str,
-    form: String,
-    signed: Option<(Credentials, SigV4)>,
+    (form, secrets): (String, Vec<Secret>),
+    signed: Option<(Credentials, Arc<dyn Signer>)>,
 ) -> Result<Credentials> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8"));
@@ -90,6 +90,7 @@ async fn call(
         shown: endpoint.url.clone(),
         headers,
         body: Bytes::from(form),
+        secrets,
         route: Route::Proxied,
         signed,
         dialect: Arc::new(StsDialect),

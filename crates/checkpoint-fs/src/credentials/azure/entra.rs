@@ -12,10 +12,11 @@ use url::{Host, Url};
 
 use super::authorization::bearer;
 use super::token::{Question, TokenClient};
+use crate::credentials::service::{Route, Services};
 use crate::credentials::{CredentialProvider, Credentials, Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
-use crate::transport::{ClientSettings, RetryPolicy, SystemClock};
+use crate::transport::{ClientSettings, Failure, RetryPolicy, SystemClock};
 
 /// The variable of the authority.
 pub(crate) const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
@@ -94,8 +95,8 @@ impl EntraProvider {
             return Err(Error::invalid_config(format!("the tenant is no ID or domain name: source={name}"))
                 .with_hint("a tenant looks like 00000000-0000-0000-0000-000000000000, or contoso.onmicrosoft.com"));
         }
-        let service =
-            TokenClient { settings, clock: Arc::new(SystemClock), retry: RetryPolicy::default(), timeout: TIMEOUT };
+        let services = Services::new(settings, Arc::new(SystemClock));
+        let service = TokenClient { services, retry: RetryPolicy::default(), timeout: TIMEOUT };
         Ok(Self { name, authority, tenant: tenant.to_owned(), client: client.to_owned(), proof, service })
     }
 
@@ -118,7 +119,17 @@ impl EntraProvider {
             }
         }
         let url = format!("{}/{}/oauth2/v2.0/token", self.authority.0, self.tenant);
-        Ok(Question { method: Method::POST, url, headers: Vec::new(), form, passing: &[] })
+        Ok(Question {
+            operation: "get a token of Entra ID",
+            method: Method::POST,
+            url,
+            header: None,
+            form,
+            secret_fields: &["client_secret", "client_assertion"],
+            route: Route::Proxied,
+            passing: &[],
+            hint: "check the tenant, the client ID, and its secret or federation",
+        })
     }
 }
 
@@ -142,12 +153,50 @@ impl CredentialProvider for EntraProvider {
 
     async fn load(&self) -> Result<Option<Credentials>> {
         let question = self.question().await?;
-        let token = Box::pin(self.service.ask(&question)).await.map_err(|error| match error.kind() {
-            ErrorKind::Unauthenticated => {
-                error.with_hint("check the tenant, the client ID, and its secret or federation")
-            }
+        let token = Box::pin(self.service.ask(question)).await.map_err(|Failure { error, .. }| match error.kind() {
+            ErrorKind::Unauthenticated => error,
             _ => error.with_hint("check the network, proxy variables, and AZURE_AUTHORITY_HOST"),
         })?;
         Ok(Some(bearer(&self.client, token.secret.expose(), token.expires_at).with_source(self.name.as_ref())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credentials::service::trials::{Trial, quick};
+    use crate::transport::TlsRoots;
+
+    #[tokio::test]
+    async fn what_a_service_may_do() {
+        let settings = ClientSettings {
+            connect_timeout: Duration::from_secs(5),
+            idle_connections: 1,
+            tls: TlsRoots::System,
+            environment: Environment::default(),
+        };
+        let file = tempfile::NamedTempFile::new().expect("made");
+        std::fs::write(file.path(), "ey.hunter2.assertion\n").expect("written");
+        let secret = (Proof::Secret(Secret::new("hunter2-secret")), "hunter2-secret");
+        let file = (Proof::FederatedFile(file.path().into()), "ey.hunter2.assertion");
+        for (proof, sent) in [secret, file] {
+            let refusal = format!(
+                r#"{{"error": "invalid_client", "error_description": "AADSTS7000215: no good: {sent}\r\nTrace ID: 1"}}"#
+            );
+            Trial {
+                good: |_| (200, r#"{"access_token": "eyJ0", "expires_in": 3599}"#.to_owned()),
+                refusal: &refusal,
+                words: "AADSTS7000215",
+                secret: "hunter2",
+            }
+            .run(|url| {
+                let (authority, principal) = (Authority(url), ("contoso.com", "the-app"));
+                let made = EntraProvider::new("test", authority, principal, proof.clone(), settings.clone());
+                let mut provider = made.expect("valid");
+                provider.service.retry = quick();
+                async move { provider.load().await }
+            })
+            .await;
+        }
     }
 }

@@ -1,20 +1,17 @@
-//! Asking a token service: one small request, tried again where that can help.
+//! Asking a token service of Azure: what is sent, and what its answers mean.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::{Method, StatusCode};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, HeaderName, Method};
 use serde_json::Value;
 
 use crate::credentials::Secret;
-use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::transport::{ClientSettings, RetryPolicy, WallClock};
-
-/// The most of a service's words that an error repeats.
-const MESSAGE_LIMIT: usize = 200;
-/// The longest answer that is read as one.
-const ANSWER_LIMIT: usize = 1 << 20;
+use crate::credentials::service::{Exchange, JsonDialect, Route, Services, Wanted};
+use crate::error::{Error, ErrorKind};
+use crate::transport::{Failure, RetryPolicy, ServiceError};
 
 /// A token, and when it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,31 +20,31 @@ pub(super) struct Token {
     pub(super) expires_at: Option<SystemTime>,
 }
 
-/// A question to a token service.
+/// A question to a token service. Not `Debug`: its form may hold a secret.
 pub(super) struct Question {
+    /// What errors call it.
+    pub(super) operation: &'static str,
     pub(super) method: Method,
     pub(super) url: String,
-    pub(super) headers: Vec<(&'static str, Secret)>,
+    pub(super) header: Option<(&'static str, Secret)>,
     /// The body, encoded as a form.
     pub(super) form: Vec<(&'static str, Secret)>,
+    /// Whose values in the form are secrets.
+    pub(super) secret_fields: &'static [&'static str],
+    pub(super) route: Route,
     /// Statuses that pass on this service, besides those that pass everywhere.
     pub(super) passing: &'static [u16],
+    /// What to do about a refusal.
+    pub(super) hint: &'static str,
 }
 
 /// Sends questions.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(super) struct TokenClient {
-    pub(super) settings: ClientSettings,
-    pub(super) clock: Arc<dyn WallClock>,
+    pub(super) services: Services,
     pub(super) retry: RetryPolicy,
     /// The time that one attempt may take.
     pub(super) timeout: Duration,
-}
-
-impl fmt::Debug for TokenClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenClient").field("timeout", &self.timeout).finish_non_exhaustive()
-    }
 }
 
 impl TokenClient {
@@ -55,100 +52,78 @@ impl TokenClient {
     ///
     /// # Errors
     /// [`Unauthenticated`](ErrorKind::Unauthenticated) when the service refuses, with its own code.
-    pub(super) async fn ask(&self, question: &Question) -> Result<Token> {
-        let client = self.settings.build()?;
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let error = match self.attempt(&client, question).await {
-                Ok(token) => return Ok(token),
-                Err(error) => error,
-            };
-            if error.retry() != Retry::Maybe {
-                return Err(error);
-            }
-            if attempt >= self.retry.attempts() {
-                return Err(error.with_retry(Retry::Exhausted));
-            }
-            tracing::debug!(attempt, %error, "the token service did not answer well");
-            tokio::time::sleep(self.retry.pause(attempt, None)).await;
-        }
-    }
-
-    async fn attempt(&self, client: &reqwest::Client, question: &Question) -> Result<Token> {
-        let mut request = client.request(question.method.clone(), &question.url).timeout(self.timeout);
-        for (name, value) in &question.headers {
-            request = request.header(*name, value.expose());
+    pub(super) async fn ask(&self, question: Question) -> Result<Token, Failure> {
+        let shown = question.url.split('?').next().unwrap_or_default().to_owned();
+        let mut headers = HeaderMap::new();
+        if let Some((name, value)) = question.header {
+            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| {
+                let error = Error::invalid_config(format!("the value of a header cannot be sent: header={name}"));
+                Failure::unsent(error.with_hint("take out line breaks and other control characters"))
+            })?;
+            // What is the same for everybody is no secret.
+            value.set_sensitive(value != "true");
+            headers.insert(HeaderName::from_static(name), value);
         }
         if !question.form.is_empty() {
-            let mut form = url::form_urlencoded::Serializer::new(String::new());
-            for (name, value) in &question.form {
-                form.append_pair(name, value.expose());
-            }
-            request = request.header("content-type", "application/x-www-form-urlencoded").body(form.finish());
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         }
-        let response = request.send().await.map_err(lost)?;
-        let status = response.status();
-        let body = response.bytes().await.map_err(lost)?;
-        let answer: Value = match serde_json::from_slice(&body) {
-            Ok(answer) if body.len() <= ANSWER_LIMIT => answer,
-            _ => Value::Null,
+        let (body, secrets) = encoded(question.form, question.secret_fields);
+        let exchange = Exchange {
+            operation: question.operation,
+            method: question.method,
+            url: question.url,
+            shown: shown.clone(),
+            headers,
+            body: Bytes::from(body),
+            secrets,
+            route: question.route,
+            signed: None,
+            dialect: Arc::new(JsonDialect {
+                wanted: Wanted::Field("access_token"),
+                said: words,
+                passing: question.passing,
+                hint: question.hint.to_owned(),
+            }),
+            retry: self.retry,
+            timeout: self.timeout,
         };
-        if status.is_success() {
-            return read(&answer, self.clock.now());
-        }
-        Err(refusal(status, &answer, question.passing))
+        let answer = self.services.exchange(exchange).await?;
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        read(&answer, self.services.clock().now()).ok_or_else(|| {
+            let error = Error::new(ErrorKind::Corrupt, "the token service's answer holds no token");
+            Failure::unsent(error.with_operation(question.operation).with_url(shown))
+        })
     }
 }
 
-fn read(answer: &Value, now: SystemTime) -> Result<Token> {
-    let Some(token) = answer.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty()) else {
-        let error = Error::new(ErrorKind::Corrupt, "the token service's answer holds no token");
-        return Err(error.with_retry(Retry::Maybe));
-    };
+/// A form as it is sent, and the secrets in it.
+fn encoded(form: Vec<(&'static str, Secret)>, secret_fields: &[&str]) -> (String, Vec<Secret>) {
+    let mut text = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in &form {
+        text.append_pair(name, value.expose());
+    }
+    let secrets = form.into_iter().filter(|(name, _)| secret_fields.contains(name)).map(|(_, value)| value);
+    (text.finish(), secrets.collect())
+}
+
+/// The service's words. The first line says what is wrong; the others are IDs and times.
+fn words(answer: &Value) -> ServiceError {
+    let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
+    let message = text("error_description").lines().next().unwrap_or_default().trim();
+    ServiceError { code: text("error").to_owned(), message: message.to_owned(), request_id: String::new() }
+}
+
+fn read(answer: &Value, now: SystemTime) -> Option<Token> {
+    let token = answer.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty())?;
     let at = seconds(answer, "expires_on").and_then(|s| UNIX_EPOCH.checked_add(s));
     let expires_at = at.or_else(|| seconds(answer, "expires_in").and_then(|s| now.checked_add(s)));
-    Ok(Token { secret: Secret::new(token), expires_at })
+    Some(Token { secret: Secret::new(token), expires_at })
 }
 
 /// A number of seconds, which some services write as text.
 fn seconds(answer: &Value, key: &str) -> Option<Duration> {
     let value = answer.get(key)?;
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).map(Duration::from_secs)
-}
-
-fn refusal(status: StatusCode, answer: &Value, passing: &[u16]) -> Error {
-    let text = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (code, words) = (text("error"), text("error_description"));
-    // The first line says what is wrong; the others are IDs and times.
-    let words: String = words.lines().next().unwrap_or_default().chars().take(MESSAGE_LIMIT).collect();
-    let passes = matches!(status.as_u16(), 408 | 429 | 500..=599) || passing.contains(&status.as_u16());
-    let kind = match status.as_u16() {
-        429 => ErrorKind::RateLimited,
-        _ if passes => ErrorKind::Io,
-        _ => ErrorKind::Unauthenticated,
-    };
-    let separator = if words.is_empty() { "" } else { ": " };
-    let mut error = Error::new(
-        kind,
-        format!("the token service gave no token{separator}{}: status={}", words.trim(), status.as_u16()),
-    );
-    if !code.is_empty() {
-        error = error.with_service_code(code.chars().take(MESSAGE_LIMIT).collect::<String>());
-    }
-    error.with_retry(if passes { Retry::Maybe } else { Retry::Never })
-}
-
-fn lost(error: reqwest::Error) -> Error {
-    let error = error.without_url();
-    let (kind, what) = match (error.is_connect(), error.is_timeout()) {
-        (_, true) => (ErrorKind::Timeout, "the token service did not answer in time"),
-        (true, false) => (ErrorKind::Io, "no connection to the token service"),
-        (false, false) => (ErrorKind::Io, "the connection to the token service broke"),
-    };
-    let lasting = error.is_builder();
-    let wrapped = Error::new(kind, what).with_source(error);
-    wrapped.with_retry(if lasting { Retry::Never } else { Retry::Maybe })
 }
 
 #[cfg(test)]
@@ -171,21 +146,16 @@ mod tests {
             assert_eq!(token.expires_at, seconds.map(|s| UNIX_EPOCH + Duration::from_secs(s)), "{answer}");
         }
         for answer in [json!({}), json!({"access_token": ""}), json!({"access_token": 5}), Value::Null] {
-            assert_eq!(read(&answer, now).expect_err("none").kind(), ErrorKind::Corrupt, "{answer}");
+            assert_eq!(read(&answer, now), None, "{answer}");
         }
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn the_first_line_of_a_refusal_is_its_message() {
         let said =
             json!({"error": "invalid_client", "error_description": "AADSTS7000215: wrong secret\r\nTrace ID: 1"});
-        let error = refusal(StatusCode::UNAUTHORIZED, &said, &[]);
-        assert_eq!((error.kind(), error.retry()), (ErrorKind::Unauthenticated, Retry::Never));
-        assert_eq!(error.service_code(), Some("invalid_client"));
-        assert!(error.to_string().contains("AADSTS7000215") && !error.to_string().contains("Trace"), "{error}");
-        assert_eq!(refusal(StatusCode::TOO_MANY_REQUESTS, &Value::Null, &[]).kind(), ErrorKind::RateLimited);
-        assert_eq!(refusal(StatusCode::BAD_GATEWAY, &Value::Null, &[]).retry(), Retry::Maybe);
-        assert_eq!(refusal(StatusCode::NOT_FOUND, &Value::Null, &[]).retry(), Retry::Never);
-        assert_eq!(refusal(StatusCode::NOT_FOUND, &Value::Null, &[404]).retry(), Retry::Maybe);
+        let found = words(&said);
+        assert_eq!((found.code.as_str(), found.message.as_str()), ("invalid_client", "AADSTS7000215: wrong secret"));
+        assert_eq!(words(&json!({"error": 5})), ServiceError::default());
     }
 }

@@ -1,20 +1,24 @@
 //! Workload identity federation: another provider's token, exchanged for one of Google's.
 
+use http::{HeaderMap, HeaderName, Method};
 use serde_json::{Value, json};
 
-use super::exchange::{Asked, CLOUD_SCOPE, Exchange};
+use super::exchange::{Asked, CLOUD_SCOPE, Exchange, Question, TOKEN, sensitive};
 use super::key::{External, Subject};
 use super::{AccessToken, impersonate};
+use crate::credentials::service::{Route, Wanted};
 use crate::credentials::{Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 
 const EXCHANGED: Asked = Asked {
-    what: "the token of a federated identity",
+    operation: "exchange a federated identity's token",
     hint: "check the identity pool's provider, and that the token of `credential_source` is fresh",
+    wanted: TOKEN,
 };
 const SUBJECT: Asked = Asked {
-    what: "the other provider's token",
+    operation: "get the other provider's token",
     hint: "check `credential_source.url` and its headers in the credential file",
+    wanted: Wanted::Text,
 };
 
 /// A token of a scope: by exchange alone, or by acting as a service account after it.
@@ -35,7 +39,7 @@ pub(super) async fn token(exchange: &Exchange, key: &External, scope: &str) -> R
     if let Some(options) = &options {
         form.push(("options", options));
     }
-    let own = exchange.issue(EXCHANGED, &key.token_url, &form, key.client.as_ref()).await?;
+    let own = exchange.issue(EXCHANGED, &key.token_url, &form, &["subject_token"], key.client.as_ref()).await?;
     match &key.impersonation {
         None => Ok(own),
         Some(impersonation) => impersonate::token(exchange, impersonation, &own, scope).await,
@@ -50,11 +54,23 @@ async fn subject(exchange: &Exchange, key: &External) -> Result<Secret> {
             Error::invalid_config(message).with_hint("check `credential_source.file` in the credential file")
         })?,
         Subject::Url { url, headers } => {
-            let mut request = exchange.direct().get(url);
+            let mut sent = HeaderMap::new();
             for (name, value) in headers {
-                request = request.header(name, value.expose());
+                let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+                    Error::invalid_config("a header of the other provider has no name that can be sent")
+                        .with_hint(SUBJECT.hint)
+                })?;
+                sent.append(name, sensitive(value.expose())?);
             }
-            exchange.attempt(SUBJECT, request).await?
+            let question = Question {
+                method: Method::GET,
+                url: url.clone(),
+                headers: sent,
+                body: String::new(),
+                secrets: Vec::new(),
+                route: Route::Direct,
+            };
+            exchange.ask(SUBJECT, question).await.map_err(|failure| failure.error)?.into()
         }
     };
     let wrong =

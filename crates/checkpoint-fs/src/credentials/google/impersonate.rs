@@ -4,18 +4,22 @@ use std::time::SystemTime;
 
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::AccessToken;
-use super::exchange::{Asked, Exchange};
+use super::exchange::{Asked, Exchange, Question, damaged, sensitive};
 use super::key::Impersonation;
 use crate::credentials::Secret;
-use crate::error::{Error, ErrorKind, Result};
+use crate::credentials::service::{Route, Wanted};
+use crate::error::Result;
 
 const ASKED: Asked = Asked {
-    what: "the token of an impersonated service account",
+    operation: "get an impersonated service account's token",
     hint: "the principal needs the role Service Account Token Creator on that account",
+    wanted: Wanted::Field("accessToken"),
 };
 
 #[derive(Deserialize)]
@@ -38,15 +42,14 @@ pub(super) async fn token(
         "lifetime": format!("{}s", account.lifetime_seconds),
     })
     .to_string();
-    let answer = exchange
-        .ask(ASKED, || {
-            let request = exchange.client().post(&account.url).header("content-type", "application/json");
-            request.bearer_auth(own.token.expose()).body(body.clone())
-        })
-        .await?;
-    let damaged = || Error::new(ErrorKind::Corrupt, format!("{} was not given: the answer is damaged", ASKED.what));
-    let generated = Generated::deserialize(answer).map_err(|_| damaged())?;
-    let end = DateTime::from_str(&generated.expire_time, Format::DateTimeWithOffset).map_err(|_| damaged())?;
-    let end = SystemTime::try_from(end).map_err(|_| damaged())?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(AUTHORIZATION, sensitive(&format!("Bearer {}", own.token.expose()))?);
+    let (url, secrets) = (account.url.clone(), vec![own.token.clone()]);
+    let question = Question { method: Method::POST, url, headers, body, secrets, route: Route::Proxied };
+    let answer = exchange.ask(ASKED, question).await.map_err(|failure| failure.error)?;
+    let generated: Generated = serde_json::from_slice(&answer).map_err(|_| damaged(ASKED))?;
+    let end = DateTime::from_str(&generated.expire_time, Format::DateTimeWithOffset).map_err(|_| damaged(ASKED))?;
+    let end = SystemTime::try_from(end).map_err(|_| damaged(ASKED))?;
     Ok(AccessToken { token: Secret::new(generated.access_token), expires_at: Some(end) })
 }

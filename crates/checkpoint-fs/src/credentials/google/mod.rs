@@ -68,7 +68,7 @@ impl GoogleCredentials {
     }
 
     fn with_clock(parts: GoogleParts, clock: Arc<dyn WallClock>) -> Result<Self> {
-        let exchange = Exchange::new(&parts.environment, clock)?;
+        let exchange = Exchange::new(&parts.environment, clock);
         let metadata_host = metadata::HOST.to_owned();
         Ok(Self { parts, exchange, metadata_host, has_machine: AtomicBool::new(false) })
     }

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::ErrorKind;
 use crate::credentials::CredentialCache;
+use crate::credentials::service::trials::{Seen, Trial, quick};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -120,7 +121,9 @@ fn credentials(token: Option<Value>, variables: &[(&str, &str)], clock: &Arc<Clo
     let token = token.map(|token| (token, "options: token".to_owned()));
     let environment = variables.iter().copied().collect();
     let parts = GoogleParts { token, scope: Scope::ReadWrite, on_google: true, environment };
-    GoogleCredentials::with_clock(parts, Arc::<Clock>::clone(clock))
+    let mut found = GoogleCredentials::with_clock(parts, Arc::<Clock>::clone(clock))?;
+    found.exchange.set_retry(quick());
+    Ok(found)
 }
 
 async fn load(token: Value) -> Result<Credentials> {
@@ -202,7 +205,8 @@ async fn a_refusal_is_final_and_what_passes_is_tried_again() {
     shows_no_secret(&format!("{error} {error:?}"));
     assert_eq!(script.received().len(), 2);
 
-    let script = Script::start(&[(200, json!("<html>"))]).await;
+    let page = || (200, json!("<html>"));
+    let script = Script::start(&[page(), page(), page()]).await;
     assert_eq!(load(user(&script.url)).await.expect_err("no JSON").kind(), ErrorKind::Corrupt);
     let closed = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
     let error = load(user(&format!("http://{closed}"))).await.expect_err("nobody there");
@@ -272,8 +276,8 @@ async fn impersonation_uses_the_source_s_own_token() {
     assert_eq!(requests[1].headers["authorization"], "Bearer hunter2-own");
     assert!(requests[1].body.contains("\"delegates\":[\"d1\"]"), "{}", requests[1].body);
 
-    let denied = json!({"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "hunter2"}});
-    let script = Script::start(&[issued("own"), (403, denied)]).await;
+    let denied = json!({"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "who is hunter2-own?"}});
+    let script = Script::start(&[issued("hunter2-own"), (403, denied)]).await;
     let key = json!({"type": "impersonated_service_account", "source_credentials": user(&script.url),
                      "service_account_impersonation_url": format!("{}/x:generate", script.url)});
     let error = load(key).await.expect_err("denied");
@@ -312,6 +316,46 @@ async fn a_machine_that_gave_a_token_once_is_not_taken_for_none() {
     assert!(!provider.load().await.expect("a token").expect("some").is_anonymous());
     let error = provider.load().await.expect_err("the machine is in trouble");
     assert_eq!(error.kind(), ErrorKind::Unauthenticated);
+}
+
+/// What a token server of Google's answers, to whatever it is asked.
+fn answers_all(seen: &Seen) -> (u16, String) {
+    let body = match seen.path.as_str() {
+        "/subject" => "hunter2-subject-token".to_owned(),
+        path if path.ends_with(":generate") => {
+            json!({"accessToken": "ya29.account", "expireTime": "2027-01-15T09:00:00Z"}).to_string()
+        }
+        _ => issued("hunter2-own-token").1.to_string(),
+    };
+    (200, body)
+}
+
+#[tokio::test]
+async fn what_a_service_may_do() {
+    let oauth = r#"{"error": "invalid_grant",
+                    "error_description": "Expired: hunter2-secret hunter2-refresh hunter2-subject-token"}"#;
+    let own = r#"{"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "Expired: hunter2-header"}}"#;
+    let trial = |refusal| Trial { good: answers_all, refusal, words: "Expired: ***", secret: "hunter2" };
+    for refusal in [oauth, own] {
+        let from_key = |key: Value| async move { load(key).await.map(Some) };
+        trial(refusal).run(|url| from_key(user(&url))).await;
+        let impersonated = |url: String| {
+            json!({"type": "impersonated_service_account", "source_credentials": user(&url),
+                   "service_account_impersonation_url": format!("{url}/sa@p.iam:generate")})
+        };
+        trial(refusal).run(|url| from_key(impersonated(url))).await;
+        let federated = |url: String| {
+            let source = json!({"url": format!("{url}/subject"), "headers": {"X-Key": "hunter2-header"}});
+            external(&url, source)
+        };
+        trial(refusal).run(|url| from_key(federated(url))).await;
+    }
+    Trial { good: answers_all, refusal: own, words: "Expired", secret: "hunter2-own" }
+        .run(|url| async move {
+            let variables = [("GCE_METADATA_HOST", url.trim_start_matches("http://"))];
+            credentials(None, &variables, &Clock::start()).expect("valid").load().await
+        })
+        .await;
 }
 
 #[tokio::test]

@@ -1,17 +1,20 @@
 //! The RAM role of an ECS instance, from its metadata service.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use http::StatusCode;
-use reqwest::Client;
+use bytes::Bytes;
+use http::header::HeaderValue;
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
 
-use super::issued::Issued;
+use super::issued::{Issued, words};
+use crate::credentials::service::{Exchange, JsonDialect, Route, Services, Wanted};
 use crate::credentials::{CredentialProvider, Credentials};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
-use crate::transport::{ClientSettings, TlsRoots};
+use crate::transport::{ClientSettings, Failure, RetryPolicy, SystemClock, TlsRoots};
 
 /// The variable that names the role.
 pub(crate) const ROLE_VARIABLE: &str = "ALIBABA_CLOUD_ECS_METADATA";
@@ -28,7 +31,7 @@ const TOKEN_HEADER: &str = "x-aliyun-ecs-metadata-token";
 const TOKEN_TTL: &str = "21600";
 /// The service is on the same machine, or not there at all.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Attempts where the user says that there is a role.
+/// Attempts where the user says that there is a role, or somebody has answered.
 const ATTEMPTS: u32 = 3;
 
 /// Asks the metadata service for the role's credentials. Where no variable names a role, a service
@@ -38,16 +41,26 @@ pub(crate) struct EcsRole {
     service: String,
     role: Option<String>,
     token_only: bool,
+    retry: RetryPolicy,
+    services: Services,
 }
 
 impl EcsRole {
     /// `None` where the environment turns it off.
     pub(crate) fn from_environment(environment: &Environment) -> Option<Self> {
         let is_true = |name| environment.get(name).is_some_and(|v: &str| v.eq_ignore_ascii_case("true"));
+        let settings = ClientSettings {
+            connect_timeout: PATIENCE,
+            idle_connections: 1,
+            tls: TlsRoots::System,
+            environment: environment.clone(),
+        };
         (!is_true(DISABLED_VARIABLE)).then(|| Self {
             service: SERVICE.to_owned(),
             role: environment.get(ROLE_VARIABLE).map(str::to_owned),
             token_only: is_true(TOKEN_ONLY_VARIABLE),
+            retry: RetryPolicy::default().with_attempts(ATTEMPTS),
+            services: Services::new(settings, Arc::new(SystemClock)),
         })
     }
 
@@ -56,38 +69,77 @@ impl EcsRole {
         self.role.is_some()
     }
 
-    async fn ask(&self, client: &Client) -> Result<Option<Credentials>> {
-        let request = client.put(format!("{}{TOKEN_PATH}", self.service)).header(TOKEN_TTL_HEADER, TOKEN_TTL);
-        let token = match answer(request).await? {
-            (status, text) if status.is_success() => Some(text),
-            (status, _) if self.token_only => return Err(refused(status)),
-            _ => None,
+    /// The token of a session. `None` where the service gives none, and may be asked without.
+    async fn session(&self) -> Result<Option<HeaderValue>, Failure> {
+        let mut ttl = HeaderMap::new();
+        ttl.insert(TOKEN_TTL_HEADER, HeaderValue::from_static(TOKEN_TTL));
+        let ask = |retry| self.ask(Method::PUT, TOKEN_PATH, ttl.clone(), Wanted::Text, retry);
+        let answered = match ask(if self.is_named() { self.retry } else { self.retry.with_attempts(1) }).await {
+            Err(failure) if self.token_only && !self.is_named() && !is_absent(&failure) => ask(self.retry).await,
+            answered => answered,
         };
-        let get = |path: &str| {
-            let request = client.get(format!("{}{ROLES_PATH}{path}", self.service));
-            match &token {
-                Some(token) => request.header(TOKEN_HEADER, token.as_str()),
-                None => request,
-            }
-        };
+        match answered {
+            Ok(text) => Ok(HeaderValue::from_bytes(&text).ok().map(|mut token| {
+                token.set_sensitive(true);
+                token
+            })),
+            Err(failure) if is_absent(&failure) || self.token_only => Err(failure),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn keys(&self, session: Option<HeaderValue>) -> Result<Option<Credentials>> {
+        let headers: HeaderMap =
+            session.map(|token| (http::HeaderName::from_static(TOKEN_HEADER), token)).into_iter().collect();
+        let get = |path: String, wanted| self.ask(Method::GET, path, headers.clone(), wanted, self.retry);
         let role = match &self.role {
             Some(role) => role.clone(),
-            None => match answer(get("")).await? {
-                (StatusCode::NOT_FOUND, _) => return Ok(None),
-                (status, text) if status.is_success() => text.trim().to_owned(),
-                (status, _) => return Err(refused(status)),
+            None => match get(ROLES_PATH.to_owned(), Wanted::Text).await {
+                Ok(text) => String::from_utf8_lossy(&text).trim().to_owned(),
+                Err(failure) if failure.status == Some(StatusCode::NOT_FOUND) => return Ok(None),
+                Err(failure) => return Err(failure.error),
             },
         };
-        let (status, text) = answer(get(&role)).await?;
-        if !status.is_success() {
-            return Err(refused(status));
-        }
-        let said: Value = serde_json::from_str(&text).map_err(|_| not_understood())?;
+        let answer =
+            get(format!("{ROLES_PATH}{role}"), Wanted::Field("Code")).await.map_err(|failure| failure.error)?;
+        let said: Value = serde_json::from_slice(&answer).map_err(|_| self.not_understood())?;
         if said.get("Code").and_then(Value::as_str) != Some("Success") {
-            return Err(not_understood());
+            return Err(self.not_understood());
         }
-        let issued: Issued = serde_json::from_value(said).map_err(|_| not_understood())?;
+        let issued: Issued = serde_json::from_value(said).map_err(|_| self.not_understood())?;
         issued.into_credentials(&format!("ECS RAM role {role}")).map(Some)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: impl AsRef<str>,
+        headers: HeaderMap,
+        wanted: Wanted,
+        retry: RetryPolicy,
+    ) -> Result<Bytes, Failure> {
+        let hint = format!("check that the instance has the RAM role that {ROLE_VARIABLE} names");
+        let exchange = Exchange {
+            operation: "ask the ECS metadata service",
+            method,
+            url: format!("{}{}", self.service, path.as_ref()),
+            shown: self.service.clone(),
+            headers,
+            body: Bytes::new(),
+            secrets: Vec::new(),
+            // Whoever stands between could keep the keys.
+            route: Route::Direct,
+            signed: None,
+            dialect: Arc::new(JsonDialect { wanted, said: words, passing: &[], hint }),
+            retry,
+            timeout: PATIENCE,
+        };
+        self.services.exchange(exchange).await.map(|answer| answer.body)
+    }
+
+    fn not_understood(&self) -> Error {
+        Error::new(ErrorKind::Unauthenticated, "the ECS metadata service's answer holds no credentials")
+            .with_url(self.service.as_str())
     }
 }
 
@@ -98,62 +150,42 @@ impl CredentialProvider for EcsRole {
     }
 
     async fn load(&self) -> Result<Option<Credentials>> {
-        // The service is reached directly: whoever stands between could keep the keys.
-        let client = ClientSettings {
-            connect_timeout: PATIENCE,
-            idle_connections: 1,
-            tls: TlsRoots::System,
-            environment: Environment::default(),
-        }
-        .build()?;
-        let mut attempt = 1;
-        loop {
-            match Box::pin(self.ask(&client)).await {
-                Err(error) if error.kind() == ErrorKind::Io && !self.is_named() => {
-                    tracing::debug!(%error, "no metadata service answers: this is no ECS instance");
-                    return Ok(None);
-                }
-                Err(error) if error.kind() == ErrorKind::Io && attempt < ATTEMPTS => attempt += 1,
-                settled => return settled,
+        match Box::pin(self.session()).await {
+            Ok(session) => Box::pin(self.keys(session)).await,
+            Err(failure) if is_absent(&failure) && !self.is_named() => {
+                tracing::debug!(error = %failure.error, "no metadata service answers: this is no ECS instance");
+                Ok(None)
             }
+            Err(failure) if is_absent(&failure) => {
+                Err(failure.error.with_hint(format!("unset {ROLE_VARIABLE} where this is no ECS instance")))
+            }
+            Err(failure) => Err(failure.error),
         }
     }
 }
 
-/// Status and text of an answer; [`Io`](ErrorKind::Io) where there was none.
-async fn answer(request: reqwest::RequestBuilder) -> Result<(StatusCode, String)> {
-    let lost = |error: reqwest::Error| {
-        Error::new(ErrorKind::Io, "the ECS metadata service does not answer")
-            .with_hint(format!("unset {ROLE_VARIABLE} where this is no ECS instance"))
-            .with_source(error.without_url())
-    };
-    let response = request.timeout(PATIENCE).send().await.map_err(lost)?;
-    let status = response.status();
-    Ok((status, response.text().await.map_err(lost)?))
-}
-
-fn refused(status: StatusCode) -> Error {
-    let message = format!("the ECS metadata service gives no credentials: status={}", status.as_u16());
-    Error::new(ErrorKind::Unauthenticated, message)
-        .with_hint(format!("check that the instance has the RAM role that {ROLE_VARIABLE} names"))
-}
-
-fn not_understood() -> Error {
-    Error::new(ErrorKind::Unauthenticated, "the ECS metadata service's answer holds no credentials")
+/// Whether nobody answered at all.
+fn is_absent(failure: &Failure) -> bool {
+    failure.status.is_none() && matches!(failure.error.kind(), ErrorKind::Io | ErrorKind::Timeout)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
 
-    use super::super::fake::{Fake, Seen};
     use super::*;
+    use crate::credentials::service::trials::{Fake, Seen, Trial, quick};
 
     const KEYS: &str = r#"{"Code":"Success","AccessKeyId":"STS.AK","AccessKeySecret":"hunter2","SecurityToken":"T",
         "Expiration":"2030-01-31T12:00:00Z","LastUpdated":"2030-01-31T06:00:00Z"}"#;
 
     fn role(fake: &Fake, name: Option<&str>, token_only: bool) -> EcsRole {
-        EcsRole { service: fake.url(), role: name.map(str::to_owned), token_only }
+        at(&fake.url(), name, token_only)
+    }
+
+    fn at(url: &str, name: Option<&str>, token_only: bool) -> EcsRole {
+        let found = EcsRole::from_environment(&Environment::default()).expect("on");
+        EcsRole { service: url.to_owned(), role: name.map(str::to_owned), token_only, retry: quick(), ..found }
     }
 
     fn metadata(seen: &Seen) -> (u16, String) {
@@ -194,8 +226,7 @@ mod tests {
     #[tokio::test]
     async fn no_service_or_no_role_is_an_error_only_where_one_is_named() {
         let nowhere = Fake::unreachable().await;
-        let at =
-            |name: Option<&str>| EcsRole { service: nowhere.clone(), role: name.map(str::to_owned), token_only: false };
+        let at = |name| at(&nowhere, name, false);
         assert_eq!(at(None).load().await.expect("no ECS"), None);
         assert_eq!(at(Some("worker")).load().await.expect_err("named").kind(), ErrorKind::Io);
         let bare = Fake::start(|_| (404, String::new())).await;
@@ -203,6 +234,16 @@ mod tests {
         let odd = Fake::start(|_| (200, r#"{"Code":"Failed","AccessKeySecret":"hunter2"}"#.to_owned())).await;
         let error = role(&odd, Some("worker"), false).load().await.expect_err("no keys");
         assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_service_may_do() {
+        let refusal = r#"{"Code":"Forbidden","Message":"the instance says no","RequestId":"R7"}"#;
+        for name in [None, Some("worker")] {
+            Trial { good: metadata, refusal, words: "the instance says no", secret: "session" }
+                .run(|url| async move { at(&url, name, true).load().await })
+                .await;
+        }
     }
 
     #[test]

@@ -5,9 +5,17 @@ use std::time::SystemTime;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::credentials::Credentials;
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::ServiceError;
+
+/// The words of an answer that refuses.
+pub(crate) fn words(answer: &Value) -> ServiceError {
+    let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    ServiceError { code: text("Code"), message: text("Message"), request_id: text("RequestId") }
+}
 
 /// The fields that the metadata service and STS share. `Debug` is left out on purpose.
 #[derive(Deserialize)]

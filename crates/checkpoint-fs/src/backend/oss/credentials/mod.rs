@@ -2,8 +2,6 @@
 
 mod ecs_role;
 mod environment;
-#[cfg(test)]
-mod fake;
 mod issued;
 mod oidc;
 

@@ -1,16 +1,21 @@
 //! A role taken on with an OIDC token, as pods of Alibaba's Kubernetes service get one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method};
 use serde::Deserialize;
 
-use super::issued::Issued;
-use crate::credentials::{CredentialProvider, Credentials, ShownPath};
+use super::issued::{Issued, words};
+use crate::credentials::service::{Exchange, JsonDialect, Route, Services, Wanted};
+use crate::credentials::{CredentialProvider, Credentials, Secret, ShownPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Environment;
-use crate::transport::{ClientSettings, TlsRoots};
+use crate::transport::{ClientSettings, RetryPolicy, SystemClock, TlsRoots};
 
 const ROLE_VARIABLE: &str = "ALIBABA_CLOUD_ROLE_ARN";
 const PROVIDER_VARIABLE: &str = "ALIBABA_CLOUD_OIDC_PROVIDER_ARN";
@@ -23,8 +28,6 @@ const DEFAULT_SESSION: &str = "checkpoint-fs";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(15);
 const ATTEMPTS: u32 = 3;
-/// The most of the service's message that an error repeats.
-const MESSAGE_LIMIT: usize = 300;
 
 /// Gives the token in a file for the role's credentials. The file is read each time, since whoever
 /// runs the pod renews it.
@@ -35,22 +38,14 @@ pub(crate) struct OidcRole {
     provider: String,
     token_file: PathBuf,
     session: String,
-    environment: Environment,
+    retry: RetryPolicy,
+    services: Services,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer {
     credentials: Issued,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-#[derive(Default)]
-struct Refusal {
-    code: String,
-    message: String,
-    request_id: String,
 }
 
 impl OidcRole {
@@ -65,51 +60,57 @@ impl OidcRole {
             Some(region) => format!("https://{prefix}.{region}.aliyuncs.com/"),
             None => "https://sts.aliyuncs.com/".to_owned(),
         };
+        let settings = ClientSettings {
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_connections: 1,
+            tls: TlsRoots::System,
+            environment: environment.clone(),
+        };
         Some(Self {
             service,
             role: get(ROLE_VARIABLE)?,
             provider: get(PROVIDER_VARIABLE)?,
             token_file: get(TOKEN_FILE_VARIABLE)?.into(),
             session: get(SESSION_VARIABLE).unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
-            environment: environment.clone(),
+            retry: RetryPolicy::default().with_attempts(ATTEMPTS),
+            services: Services::new(settings, Arc::new(SystemClock)),
         })
     }
 
-    async fn ask(&self, client: &reqwest::Client, form: &str) -> Result<Credentials> {
-        let lost = |error: reqwest::Error| {
-            Error::new(ErrorKind::Io, "the token service does not answer").with_source(error.without_url())
+    async fn ask(&self, token: &str) -> Result<Credentials> {
+        let form = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("Action", "AssumeRoleWithOIDC")
+            .append_pair("Format", "JSON")
+            .append_pair("Version", "2015-04-01")
+            .append_pair("RoleArn", &self.role)
+            .append_pair("OIDCProviderArn", &self.provider)
+            .append_pair("RoleSessionName", &self.session)
+            .append_pair("OIDCToken", token)
+            .finish();
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        let hint = format!("check {ROLE_VARIABLE}, {PROVIDER_VARIABLE} and whom the role trusts");
+        let exchange = Exchange {
+            operation: "assume role with OIDC",
+            method: Method::POST,
+            url: self.service.clone(),
+            shown: self.service.clone(),
+            headers,
+            body: Bytes::from(form),
+            secrets: vec![Secret::new(token)],
+            route: Route::Proxied,
+            signed: None,
+            dialect: Arc::new(JsonDialect { wanted: Wanted::Field("Credentials"), said: words, passing: &[], hint }),
+            retry: self.retry,
+            timeout: PATIENCE,
         };
-        let request = client
-            .post(&self.service)
-            .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(form.to_owned())
-            .timeout(PATIENCE);
-        let response = request.send().await.map_err(lost)?;
-        let status = response.status();
-        let text = response.text().await.map_err(lost)?;
-        if !status.is_success() {
-            return Err(refused(status, &text));
-        }
-        let answer: Answer = serde_json::from_str(&text)
-            .map_err(|_| Error::new(ErrorKind::Unauthenticated, "the token service's answer holds no credentials"))?;
+        let answer = self.services.exchange(exchange).await.map_err(|failure| failure.error)?;
+        let answer: Answer = serde_json::from_slice(&answer.body).map_err(|_| {
+            Error::new(ErrorKind::Unauthenticated, "the token service's answer holds no credentials")
+                .with_url(self.service.as_str())
+        })?;
         answer.credentials.into_credentials("OIDC role")
     }
-}
-
-fn refused(status: http::StatusCode, text: &str) -> Error {
-    let said: Refusal = serde_json::from_str(text).unwrap_or_default();
-    let line: String = said.message.chars().take(MESSAGE_LIMIT).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let message = format!("the token service answered: {line}: status={}", status.as_u16());
-    let kind = if status.is_server_error() { ErrorKind::Io } else { ErrorKind::Unauthenticated };
-    let mut error = Error::new(kind, message)
-        .with_hint(format!("check {ROLE_VARIABLE}, {PROVIDER_VARIABLE} and whom the role trusts"));
-    if !said.code.is_empty() {
-        error = error.with_service_code(said.code);
-    }
-    if !said.request_id.is_empty() {
-        error = error.with_request_id(said.request_id);
-    }
-    error
 }
 
 #[async_trait]
@@ -125,36 +126,14 @@ impl CredentialProvider for OidcRole {
                 .with_hint(format!("{TOKEN_FILE_VARIABLE} names the file"))
                 .with_source(e)
         })?;
-        let client = ClientSettings {
-            connect_timeout: CONNECT_TIMEOUT,
-            idle_connections: 1,
-            tls: TlsRoots::System,
-            environment: self.environment.clone(),
-        }
-        .build()?;
-        let form = url::form_urlencoded::Serializer::new(String::new())
-            .append_pair("Action", "AssumeRoleWithOIDC")
-            .append_pair("Format", "JSON")
-            .append_pair("Version", "2015-04-01")
-            .append_pair("RoleArn", &self.role)
-            .append_pair("OIDCProviderArn", &self.provider)
-            .append_pair("RoleSessionName", &self.session)
-            .append_pair("OIDCToken", token.trim())
-            .finish();
-        let mut attempt = 1;
-        loop {
-            match Box::pin(self.ask(&client, &form)).await {
-                Err(error) if error.kind() == ErrorKind::Io && attempt < ATTEMPTS => attempt += 1,
-                settled => return settled.map(Some),
-            }
-        }
+        Box::pin(self.ask(token.trim())).await.map(Some)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Fake;
     use super::*;
+    use crate::credentials::service::trials::{Fake, Trial, quick};
 
     const KEYS: &str = r#"{"RequestId":"R","Credentials":{"AccessKeyId":"STS.AK","AccessKeySecret":"SK",
         "SecurityToken":"T","Expiration":"2030-01-31T12:00:00Z"}}"#;
@@ -201,6 +180,21 @@ mod tests {
 
         std::fs::remove_file(&file).expect("removed");
         assert_eq!(role.load().await.expect_err("no file").kind(), ErrorKind::InvalidConfig);
+    }
+
+    #[tokio::test]
+    async fn what_a_service_may_do() {
+        let directory = tempfile::tempdir().expect("made");
+        let file = directory.path().join("token");
+        std::fs::write(&file, "ey.hunter2.token").expect("written");
+        let role = OidcRole::from_environment(&variables(file.to_str().expect("text"))).expect("set up");
+        let refusal = r#"{"Code":"AuthenticationFail","Message":"whose is ey.hunter2.token?","RequestId":"R9"}"#;
+        Trial { good: |_| (200, KEYS.to_owned()), refusal, words: "whose is", secret: "hunter2" }
+            .run(|url| {
+                let role = OidcRole { service: url, retry: quick(), ..role.clone() };
+                async move { role.load().await }
+            })
+            .await;
     }
 
     #[test]

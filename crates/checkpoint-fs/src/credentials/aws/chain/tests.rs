@@ -1,10 +1,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, UNIX_EPOCH};
 
+use sha1::{Digest, Sha1};
 use tempfile::TempDir;
 
 use super::super::scripted::{Route, Server, context, home};
 use super::*;
+use crate::credentials::service::trials::{Seen, Trial};
 
 const KEYS: &str = "aws_access_key_id = AKSRC\naws_secret_access_key = SKSRC\n";
 const LATER: &str = "2099-01-01T00:00:00Z";
@@ -219,4 +221,76 @@ fn what_a_job_cannot_do_is_said_at_once() {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains(words) && error.hint().is_some(), "{error:?}");
     }
+}
+
+#[test]
+fn a_profile_that_nobody_signed_in_to_says_so() {
+    let config = "[default]\nsso_session = s\nsso_account_id = 1\nsso_role_name = R\n\
+                  [sso-session s]\nsso_start_url = https://start.example/\nsso_region = eu-west-1\n";
+    let described = |files: &[(&str, &str)]| {
+        let home = home(files);
+        chain(&home, &[]).expect("valid").describe().expect("described").source.expect("one")
+    };
+    let source = described(&[(".aws/config", config)]);
+    assert!(source.starts_with("sso; no token") && source.contains("aws sso login"), "{source}");
+    let file = ".aws/sso/cache/a0f1490a20d0211c997b44bc357e1972deab8ae3.json";
+    assert_eq!(described(&[(".aws/config", config), (file, "{}")]), "sso");
+}
+
+#[tokio::test]
+async fn what_the_services_may_do() {
+    let keys = |_: &Seen| {
+        let keys =
+            r#"{"AccessKeyId": "A", "SecretAccessKey": "S", "Token": "T", "Expiration": "2030-01-01T00:00:00Z"}"#;
+        (200, keys.to_owned())
+    };
+    let refusal = r#"{"code": "Denied", "message": "no role here; you sent hunter2-token"}"#;
+    Trial { good: keys, refusal, words: "no role here", secret: "hunter2" }
+        .run(|url| async move {
+            let url = format!("{url}/v1/credentials");
+            let variables = [
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str()),
+                ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "hunter2-token"),
+            ];
+            chain(&home(&[]), &variables).expect("valid").load().await
+        })
+        .await;
+
+    let role = |_: &Seen| {
+        let xml = "<R><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>A</AccessKeyId><SecretAccessKey>S\
+                   </SecretAccessKey><SessionToken>T</SessionToken><Expiration>2030-01-01T00:00:00Z</Expiration>\
+                   </Credentials></AssumeRoleWithWebIdentityResult></R>";
+        (200, xml.to_owned())
+    };
+    let refusal = "<ErrorResponse><Error><Code>Odd</Code><Message>whose is ey.hunter2.token?</Message></Error>\
+                   </ErrorResponse>";
+    Trial { good: role, refusal, words: "whose is", secret: "hunter2" }
+        .run(|url| async move {
+            let home = home(&[("token", "ey.hunter2.token")]);
+            let file = home.path().join("token");
+            let variables = [
+                ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", file.to_str().expect("text")),
+                ("AWS_ENDPOINT_URL_STS", url.as_str()),
+            ];
+            chain(&home, &variables).expect("valid").load().await
+        })
+        .await;
+
+    let portal = |_: &Seen| {
+        let keys = r#"{"roleCredentials":{"accessKeyId":"A","secretAccessKey":"S","sessionToken":"T","expiration":4070908800000}}"#;
+        (200, keys.to_owned())
+    };
+    let refusal = r#"{"message": "Session token hunter2-token not found or invalid"}"#;
+    Trial { good: portal, refusal, words: "not found or invalid", secret: "hunter2" }
+        .run(|url| async move {
+            let config = "[default]\nsso_start_url = https://start.example/\nsso_region = eu-west-1\n\
+                          sso_account_id = 1\nsso_role_name = R\n";
+            let digest: String = Sha1::digest(b"https://start.example/").iter().map(|b| format!("{b:02x}")).collect();
+            let file = format!(".aws/sso/cache/{digest}.json");
+            let token = r#"{"accessToken": "hunter2-token", "expiresAt": "2030-01-01T00:00:00Z"}"#;
+            let home = home(&[(".aws/config", config), (&file, token)]);
+            chain(&home, &[("AWS_ENDPOINT_URL_SSO", url.as_str())]).expect("valid").load().await
+        })
+        .await;
 }
