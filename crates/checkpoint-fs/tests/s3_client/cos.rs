@@ -113,6 +113,72 @@ async fn what_the_bucket_does_not_say_stays_open() {
     }
 }
 
+/// What a create came to after `open` was answered with `setup`, and what the storage promises then.
+async fn created(setup: Reply, replies: Vec<Reply>) -> (WriteOutcome, BucketStorage, Fake) {
+    let fake = Fake::script([vec![setup], replies, vec![Reply::ok("")]].concat()).await;
+    let storage = fake.open_cos().await.expect("opens");
+    assert!(storage.capabilities().write_if_absent, "nothing speaks against it yet");
+    let outcome = create(&storage).await.expect("an outcome");
+    (outcome, storage, fake)
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_versions_takes_the_promise_back() {
+    let unsaid = || Reply::error(403, "AccessDenied");
+    let suspended = || state("<Status>Suspended</Status>");
+    let put = |version: &str| Reply::ok("").with("x-cos-version-id", version);
+    for (setup, replies, requests) in [
+        (state(""), vec![put("MTg0NDY3")], 2),
+        (unsaid(), vec![put("MTg0NDY3")], 2),
+        // A suspended bucket says `null`; so it is asked.
+        (state(""), vec![put("null"), suspended()], 3),
+        (unsaid(), vec![put("null"), unsaid()], 3),
+    ] {
+        let (outcome, storage, fake) = created(setup, replies).await;
+        let WriteOutcome::Unknown(error) = outcome else { panic!("it may have replaced: {outcome:?}") };
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--lease-url")), "{error:?}");
+        assert!(!storage.capabilities().write_if_absent && storage.capabilities().versioning.is_some());
+        assert_eq!(create(&storage).await.expect_err("refused").kind(), ErrorKind::Unsupported);
+        assert_eq!(fake.count(), requests, "nothing more was sent");
+        let replaced = storage.write(&path("k"), "x".into(), WriteOptions::new()).await;
+        assert!(matches!(replaced, Ok(WriteOutcome::Done(_))), "replacing is no matter: {replaced:?}");
+    }
+    let (outcome, storage, _) = created(state(""), vec![put("null"), state("")]).await;
+    assert!(matches!(outcome, WriteOutcome::Done(_)), "the bucket says that it has none: {outcome:?}");
+    assert!(storage.capabilities().write_if_absent);
+}
+
+#[tokio::test]
+async fn a_lost_create_that_reads_back_with_a_version_may_have_replaced() {
+    let mut token = String::new();
+    let fake = Fake::start(move |request, _| match request.method.as_str() {
+        "GET" => state(""),
+        "PUT" => {
+            request.token().clone_into(&mut token);
+            Reply::Close
+        }
+        _ => Reply::ok("mine")
+            .with("x-cos-meta-checkpoint-write-token", token.as_str())
+            .with("x-cos-version-id", "MTg0NDY3"),
+    })
+    .await;
+    let storage = fake.open_cos().await.expect("opens");
+    let outcome = create(&storage).await.expect("an outcome");
+    assert!(matches!(outcome, WriteOutcome::Unknown(_)), "{outcome:?}");
+    assert!(!storage.capabilities().write_if_absent);
+}
+
+#[tokio::test]
+async fn a_read_that_shows_a_version_takes_the_promise_back() {
+    for (version, holds) in [("MTg0NDY3", false), ("null", true)] {
+        let read = Reply::ok("mine").with("x-cos-version-id", version);
+        let storage = Fake::script(vec![state(""), read]).await.open_cos().await.expect("opens");
+        storage.stat(&path("k"), StatOptions::new()).await.expect("is there");
+        assert_eq!(storage.capabilities().write_if_absent, holds, "{version}");
+    }
+}
+
 #[tokio::test]
 async fn what_fails_every_request_fails_at_open() {
     for (reply, kind, hint, requests) in [

@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use checkpoint_fs::{
     CopyOptions, DeleteOptions, Error, ErrorKind, Guard, ListOptions, ObjectPath, ReadOptions, Retry, StatOptions,
-    Storage, StorageExt, WriteOptions, WriteOutcome,
+    Storage, StorageExt, WriteMode, WriteOptions, WriteOutcome,
 };
 use md5::{Digest, Md5};
 
@@ -43,6 +43,30 @@ fn friendly(request: &Received, _: usize) -> Reply {
 
 fn seen(fake: &Fake) -> Vec<String> {
     fake.received().iter().map(|r| format!("{} {}", r.method, r.target)).collect()
+}
+
+#[tokio::test]
+async fn swift_is_known_by_its_answers_and_creates_nothing_for_sure() {
+    let create = || WriteOptions::new().mode(WriteMode::IfAbsent);
+    for header in ["X-Trans-Id", "X-Openstack-Request-Id"] {
+        let swift = |reply: Reply| reply.with(header, "tx2b1d0bd4cd9d4b4d8d5d3-0065f0a1b2");
+        let fake = Fake::script(vec![swift(Reply::status(404, "")), Reply::ok("")]).await;
+        let storage = fake.storage();
+        assert!(storage.capabilities().write_if_absent, "nobody has answered yet");
+        storage.stat(&path("k"), StatOptions::new()).await.expect_err("nothing there");
+        assert!(!storage.capabilities().write_if_absent);
+        assert_eq!(storage.capabilities().versioning, None);
+        let error = storage.write(&path("k"), "x".into(), create()).await.expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.hint().is_some_and(|hint| hint.contains("--lease-url")), "{error:?}");
+        assert_eq!(fake.count(), 1, "nothing was sent");
+        let replaced = storage.write(&path("k"), "x".into(), WriteOptions::new()).await;
+        assert!(matches!(replaced, Ok(WriteOutcome::Done(_))), "{replaced:?}");
+
+        let fake = Fake::script(vec![swift(Reply::ok(""))]).await;
+        let first = fake.storage().write(&path("k"), "x".into(), create()).await.expect("an outcome");
+        assert!(matches!(first, WriteOutcome::Unknown(_)), "others may have won as well: {first:?}");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod list;
 mod meta;
 #[cfg(any(feature = "s3", feature = "cos"))]
 mod options;
+mod promise;
 mod storage;
 mod vendor;
 mod versioning;

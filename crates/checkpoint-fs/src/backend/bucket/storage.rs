@@ -2,22 +2,23 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::header::RANGE;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use opendal::Operator;
 use opendal::options::CopyOptions as InParts;
 
 use super::address::encode_key;
 use super::config::BucketConfig;
 use super::meta::{content_length, document_etag, object_meta, write_token};
+use super::promise::{Signs, Watching};
 use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
-use super::{delete, versioning, write, writer};
+use super::{delete, promise, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
 use crate::backend::{flat, listing, multi_delete, ranges};
 use crate::capability::{Capabilities, Versioning};
@@ -55,6 +56,9 @@ pub(super) struct Inner {
     url: String,
     root: ObjectPath,
     capabilities: Capabilities,
+    /// What answers have shown since then, and what is left of the promise.
+    pub(super) signs: Arc<Signs>,
+    left: OnceLock<Capabilities>,
 }
 
 impl BucketStorage {
@@ -71,6 +75,10 @@ impl BucketStorage {
 
     /// A storage rooted at the location, with what the bucket's setup says about conditional writes. One
     /// request at stores where they depend on it (COS, OSS), and none elsewhere.
+    ///
+    /// A later answer can take the promise back: a version ID where there were to be no versions, or the
+    /// headers of OpenStack Swift. [`capabilities`](Storage::capabilities) says so from then on, and writes that
+    /// must not replace are refused.
     ///
     /// # Errors
     /// As [`BucketStorage::new`]; where a request is made, what fails every request: no connection, wrong
@@ -95,11 +103,16 @@ impl BucketStorage {
 impl Inner {
     fn new(config: BucketConfig, url: String, root: ObjectPath) -> Result<Self> {
         let clock = Arc::new(SystemClock);
+        let signs = Arc::new(Signs::default());
         let transport = Arc::new(Transport::new(TransportParts {
             client: config.client.build()?,
             credentials: CredentialCache::new(Arc::clone(&config.credentials), clock.clone()),
             signer: Arc::clone(&config.vendor.signer),
-            dialect: Arc::clone(&config.vendor.dialect),
+            dialect: Arc::new(Watching {
+                inner: Arc::clone(&config.vendor.dialect),
+                condition: config.vendor.if_absent.clone(),
+                signs: Arc::clone(&signs),
+            }),
             clock,
             retry: config.retry,
             attempt_timeout: config.read_timeout,
@@ -135,12 +148,22 @@ impl Inner {
                 max_segment: longest,
                 ..Capabilities::none()
             },
+            signs,
+            left: OnceLock::new(),
         })
     }
 
     /// What this storage promises.
     pub(super) fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
+        if !self.signs.are_bad() {
+            return &self.capabilities;
+        }
+        self.left.get_or_init(|| {
+            let promised = &self.capabilities;
+            let found = self.signs.has_versions().then_some(Versioning::Enabled);
+            let versioning = promised.versioning.filter(|v| *v != Versioning::Off).or(found);
+            Capabilities { write_if_absent: false, versioning, ..promised.clone() }
+        })
     }
 
     /// A call of a method on a path.
@@ -175,14 +198,23 @@ impl Inner {
 
     /// Asks for an object's metadata, and for the token of the write that made it.
     pub(super) async fn head(&self, call: &Call, key: &str) -> Result<(ObjectMeta, Option<String>), Failure> {
+        self.head_with_headers(call, key).await.map(|(meta, token, _)| (meta, token))
+    }
+
+    /// The same, and all headers of the answer.
+    pub(super) async fn head_with_headers(
+        &self,
+        call: &Call,
+        key: &str,
+    ) -> Result<(ObjectMeta, Option<String>, HeaderMap), Failure> {
         let live = self.live(call);
         let answered = live.operator.stat(&encode_key(key)).await;
         live.settle(answered)?;
         let headers = live.headers();
         let size = content_length(&headers)
             .ok_or_else(|| Failure::unsent(call.named(Error::new(ErrorKind::Corrupt, "the answer has no length"))))?;
-        let token = write_token(&headers, self.config.vendor.metadata_prefixes);
-        Ok((object_meta(&headers, size), token.map(str::to_owned)))
+        let token = write_token(&headers, self.config.vendor.metadata_prefixes).map(str::to_owned);
+        Ok((object_meta(&headers, size), token, headers))
     }
 
     /// Reads an object, or a range of it. A request of our own: OpenDAL takes a range that is cut at the
@@ -222,7 +254,7 @@ impl Storage for BucketStorage {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.inner.capabilities
+        self.inner.capabilities()
     }
 
     async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult> {
@@ -250,14 +282,14 @@ impl Storage for BucketStorage {
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
-        versioning::check(&self.inner, &call, options.mode)?;
+        promise::check(&self.inner, &call, options.mode)?;
         Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
     }
 
     async fn writer(&self, path: &ObjectPath, options: WriteOptions) -> Result<Box<dyn StorageWriter>> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
-        versioning::check(&self.inner, &call, options.mode)?;
+        promise::check(&self.inner, &call, options.mode)?;
         writer::open(&self.inner, call, key, options.mode).await
     }
 

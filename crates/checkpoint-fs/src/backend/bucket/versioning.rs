@@ -4,13 +4,11 @@ use bytes::Bytes;
 use http::Method;
 
 use super::storage::Inner;
-use super::vendor::IfAbsent;
 use crate::backend::xml;
 use crate::capability::Versioning;
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{ErrorKind, Result, Retry};
 use crate::path::ObjectPath;
-use crate::storage::WriteMode;
-use crate::transport::{AnswerForm, Call, Failure};
+use crate::transport::{AnswerForm, Failure};
 
 /// Asks how the bucket is set up, with one request. `None` where the service does not say: credentials for
 /// part of a bucket need not allow the question, and not every compatible store knows it.
@@ -50,28 +48,6 @@ fn status(document: &[u8]) -> Option<Versioning> {
         word if word.eq_ignore_ascii_case("enabled") => Some(Versioning::Enabled),
         word if word.eq_ignore_ascii_case("suspended") => Some(Versioning::Suspended),
         _ => None,
-    }
-}
-
-/// Refuses a write that must not replace where the store, or the bucket's setup, does not let it keep its word.
-pub(super) fn check(inner: &Inner, call: &Call, mode: WriteMode) -> Result<()> {
-    if let (WriteMode::IfAbsent, IfAbsent::Never(way_on)) = (mode, &inner.config.vendor.if_absent) {
-        let message = "this store's S3 interface has no write that must not replace";
-        return Err(call.named(Error::unsupported(message).with_hint(*way_on)));
-    }
-    let capabilities = inner.capabilities();
-    match (mode, capabilities.versioning) {
-        (WriteMode::IfAbsent, Some(versioning)) if !capabilities.write_if_absent => {
-            let message = format!(
-                "this bucket keeps old versions, or once did, and then the service ignores that a write must not \
-                 replace: versioning={versioning}"
-            );
-            Err(call.named(Error::unsupported(message).with_hint(
-                "use a bucket that never had versioning; a checkpoint can stay here with its lease on another store \
-                 (--lease-url)",
-            )))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use opendal::options::WriteOptions as Put;
 
 use super::address::encode_key;
 use super::meta::object_meta;
+use super::promise;
 use super::storage::Inner;
 use crate::backend::settle::{self, WRITE_TOKEN};
 pub(super) use crate::backend::settle::{Mark, fresh_token};
@@ -36,7 +38,11 @@ pub(super) async fn put(inner: &Inner, call: &Call, key: &str, bytes: Bytes, mod
     let live = inner.live(call);
     let answered = live.operator.write_options(&encode_key(key), bytes, put_options(&token, mode)).await;
     match live.settle(answered) {
-        Ok(_) => Ok(WriteOutcome::Done(object_meta(&live.headers(), size))),
+        Ok(_) => {
+            let headers = live.headers();
+            let done = WriteOutcome::Done(object_meta(&headers, size));
+            Ok(promise::examined(inner, call, mode, &headers, done).await)
+        }
         Err(failure) => settle(inner, call, key, Mark { token: &token, size }, mode, failure).await,
     }
 }
@@ -55,5 +61,14 @@ pub(super) async fn settle(
     mode: WriteMode,
     failure: Failure,
 ) -> Result<WriteOutcome> {
-    settle::settle(failure, mode, mark, Box::pin(inner.head(call, key))).await
+    let mut headers = HeaderMap::new();
+    let read_back = Box::pin(async {
+        let (meta, token, found) = inner.head_with_headers(call, key).await?;
+        headers = found;
+        Ok((meta, token))
+    });
+    match settle::settle(failure, mode, mark, read_back).await? {
+        done @ WriteOutcome::Done(_) => Ok(promise::examined(inner, call, mode, &headers, done).await),
+        outcome => Ok(outcome),
+    }
 }
