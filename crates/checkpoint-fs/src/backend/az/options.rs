@@ -102,7 +102,7 @@ fn refused(kw: &mut KwArgs<'_>) {
 fn ignored(kw: &mut KwArgs<'_>) {
     kw.ignored(
         &["use_listings_cache", "listings_expiry_time", "max_paths"],
-        "no listing is cached, so that a resumed job sees what was committed a moment ago",
+        "listings are kept by the registry that opens a storage, and by nobody else",
     );
     kw.ignored(&["assume_container_exists"], "containers are neither made nor looked for here");
     kw.ignored(

@@ -34,6 +34,10 @@ use crate::resolution::Resolution;
 use crate::storage::StorageRef;
 use crate::transport::{RetryPolicy, SystemClock};
 
+/// Where credentials come from that are not there.
+const NO_CREDENTIALS: &str =
+    "none found: set TENCENTCLOUD_SECRET_ID and TENCENTCLOUD_SECRET_KEY, or give `sid` and `sk`";
+
 /// Opens `tclake://volume/<catalog>/<schema>/<volume>/<path>`.
 #[derive(Debug)]
 pub(crate) struct TclakeScheme;
@@ -63,7 +67,12 @@ impl Scheme for TclakeScheme {
             ("endpoint", Some(config.endpoint.source)),
             ("region", Some(config.region.source)),
             ("cos_endpoint", config.cos_endpoint.map(|given| given.source)),
-            ("credentials", Some(config.credentials.as_ref().map_or("none".to_owned(), |found| found.source.clone()))),
+            (
+                "credentials",
+                Some(
+                    config.credentials.as_ref().map_or_else(|| NO_CREDENTIALS.to_owned(), |found| found.source.clone()),
+                ),
+            ),
         ];
         let named = sources.into_iter().filter_map(|(setting, source)| Some((setting.to_owned(), source?)));
         resolution.sources = named.collect();

@@ -49,7 +49,7 @@ impl TclakeOptions {
         };
         kw.ignored(
             &["use_listings_cache", "listings_expiry_time", "max_paths"],
-            "no listing is cached, so that a resumed job sees what was committed a moment ago",
+            "listings are kept by the registry that opens a storage, and by nobody else",
         );
         kw.ignored(&["skip_instance_cache", "asynchronous"], "it tunes Python's file systems and changes no request");
         kw.finish()?;
