@@ -240,7 +240,7 @@ impl Attempt {
         let (outcome, pending_left) = task.publish(&self.ready.checkpoint.storage).await?;
         // A record that was published before the lease ran out counts. Of one that may have been later nobody
         // knows: the next owner may have closed this attempt without it.
-        let outcome = match (outcome, self.lease.check()) {
+        let outcome = match (outcome, self.lease.check_held()) {
             (CommitOutcome::Committed, Err(lost)) => CommitOutcome::Unknown(task.doubtful(&lost)),
             (outcome, _) => outcome,
         };

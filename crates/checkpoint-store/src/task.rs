@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use checkpoint_fs::{
-    ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome,
+    ErrorKind as Fs, ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOptions,
+    WriteOutcome,
 };
 
 use crate::error::{Error, ErrorKind, Result};
@@ -54,7 +55,7 @@ impl PreparedTask {
             let options = RenameOptions::new().mode(WriteMode::IfAbsent);
             let outcome = match storage.rename(&self.pending, &self.committed, options).await {
                 Ok(outcome) => outcome,
-                Err(error) if error.kind() == checkpoint_fs::ErrorKind::Conflict => return Err(error.into()),
+                Err(error) if error.kind() == Fs::Conflict => return Err(error.into()),
                 Err(error) if error.is_not_found() => return Ok((self.pending_gone(storage, error).await, false)),
                 Err(error) => return Ok((self.read_back(storage, Error::from(error)).await, true)),
             };
@@ -67,7 +68,8 @@ impl PreparedTask {
         let outcome = storage.write(&self.committed, self.bytes.clone(), WriteOptions::new().mode(mode)).await;
         let outcome = match outcome {
             Ok(outcome) => self.settle(storage, outcome).await?,
-            Err(error) if error.kind() == checkpoint_fs::ErrorKind::Conflict => return Err(error.into()),
+            // Refused by the lease, before it was sent.
+            Err(error) if matches!(error.kind(), Fs::Conflict | Fs::Unsupported) => return Err(error.into()),
             Err(error) => self.read_back(storage, error.into()).await,
         };
         Ok((outcome, true))

@@ -18,6 +18,8 @@ pub(super) struct Shared {
     pub(super) control: StorageRef,
     options: LeaseOptions,
     state: Mutex<State>,
+    /// Whether a create-only write keeps other owners out; else the user has said that there are none.
+    create_only: bool,
     /// Held around each renewal, so that the end of the attempt never races with one.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
@@ -30,17 +32,17 @@ struct State {
 }
 
 impl Shared {
-    /// A lease that was taken by a request sent at `began`.
+    /// A lease that was taken by a request sent at `began`; `create_only`, where creating it decided.
     pub(super) fn new(
         runtime: RuntimeRef,
         control: StorageRef,
         options: LeaseOptions,
         file: AttemptFile,
-        began: Duration,
+        (began, create_only): (Duration, bool),
     ) -> Self {
         let valid_until = began + options.duration;
         let state = Mutex::new(State { file, valid_until, lost: None });
-        Self { runtime, control, options, state, renewing: tokio::sync::Mutex::new(()) }
+        Self { runtime, control, options, state, create_only, renewing: tokio::sync::Mutex::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,10 +87,34 @@ impl Shared {
         }
         Ok(left)
     }
+
+    /// The same for the work of the attempt, which ends as well when the store turns out not to keep others out.
+    pub(super) fn allowed(&self) -> checkpoint_fs::Result<Duration> {
+        let left = self.remaining()?;
+        if self.create_only && !self.control.capabilities().write_if_absent {
+            return Err(checkpoint_fs::Error::unsupported(
+                "this store has turned out to have no create-only write that works (versioning was switched on, for \
+                 example), so a second job could not be kept out",
+            )
+            .with_url(self.control.url())
+            .with_hint(WITHOUT_CREATE_ONLY));
+        }
+        Ok(left)
+    }
 }
 
-/// Refuses everything once the lease is lost or about to run out; asked again before every retry.
+/// What to do on a store that cannot decide who owns a checkpoint.
+pub(super) const WITHOUT_CREATE_ONLY: &str = "give --lease-url URL on a store that has one, or --assume-exclusive if \
+                                              you are sure that nothing else uses this checkpoint";
+
+/// Refuses all work once the lease is lost or about to run out; asked again before every retry.
 pub(super) fn guard(shared: &Arc<Shared>) -> Guard {
+    let shared = Arc::clone(shared);
+    Guard::new(move || shared.allowed())
+}
+
+/// The guard of the lease's own file, which can be written as long as the time lasts.
+pub(super) fn own_guard(shared: &Arc<Shared>) -> Guard {
     let shared = Arc::clone(shared);
     Guard::new(move || shared.remaining())
 }
@@ -132,7 +158,7 @@ async fn renew(shared: &Arc<Shared>) -> Result<()> {
         state.file.renewed = now;
         state.file.clone()
     };
-    let options = WriteOptions::new().guard(Some(guard(shared)));
+    let options = WriteOptions::new().guard(Some(own_guard(shared)));
     let written = shared.control.write(&layout::attempt(attempt)?, to_json(&file)?, options).await?;
     written.into_result(shared.control.url())?;
     shared.lock().valid_until = began + shared.options.duration;

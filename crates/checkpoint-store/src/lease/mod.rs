@@ -128,25 +128,34 @@ impl Lease {
         self.shared.file().attempt
     }
 
-    /// Refuses everything once the lease is lost or about to run out.
+    /// Refuses everything once the lease is lost or about to run out, or keeps nobody out.
     pub(crate) fn guard(&self) -> Guard {
         keep::guard(&self.shared)
     }
 
-    /// Whether it still holds.
+    /// Whether work may go on under it.
     ///
     /// # Errors
-    /// `Conflict` that says who took over, or that it ran out.
+    /// `Conflict` that says who took over, or that it ran out; `InvalidConfig` when the store has turned out to
+    /// have no create-only write that works.
     pub(crate) fn check(&self) -> Result<()> {
+        self.shared.allowed().map(drop).map_err(Error::from)
+    }
+
+    /// Whether it has been this attempt's all the time until now.
+    ///
+    /// # Errors
+    /// `Conflict` as for [`Lease::check`].
+    pub(crate) fn check_held(&self) -> Result<()> {
         self.shared.remaining().map(drop).map_err(Error::from)
     }
 
     /// Ends the attempt: the lease is free for the next at once.
     pub(crate) async fn end(&self, state: AttemptState) -> Result<()> {
         let _renewing = self.shared.renewing.lock().await;
-        self.check()?;
+        self.check_held()?;
         let file = self.shared.set_state(state);
-        let options = WriteOptions::new().guard(Some(self.guard()));
+        let options = WriteOptions::new().guard(Some(keep::own_guard(&self.shared)));
         let written = self.shared.control.write(&layout::attempt(file.attempt)?, to_json(&file)?, options).await;
         self.shared.lose("the attempt has ended".to_owned());
         written?.into_result(self.shared.control.url()).map_err(Error::from).map(drop)

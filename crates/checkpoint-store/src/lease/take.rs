@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use checkpoint_fs::{CreateDirOptions, ObjectPath, StorageExt, WriteMode, WriteOptions, WriteOutcome};
 
-use super::keep::{Shared, keep};
+use super::keep::{Shared, WITHOUT_CREATE_ONLY, keep};
 use super::watch::{LiveNonce, Waited, wait_for_end};
 use super::{AttemptFile, AttemptState, Lease, LeaseOptions, timestamp};
 use crate::checkpoint::{Checkpoint, FORMAT, to_json};
@@ -29,13 +29,14 @@ impl Lease {
     /// race; `OutcomeUnknown`; `Storage`.
     pub(crate) async fn acquire(checkpoint: &Checkpoint, options: LeaseOptions, floor: u64) -> Result<Self> {
         options.check()?;
-        let create_only = checkpoint.control.capabilities().write_if_absent;
-        if !create_only && !options.assume_exclusive {
-            // A store that cannot be written to at all says so better itself.
-            checkpoint.control.create_dir(&layout::attempts_dir()?, CreateDirOptions::new()).await?;
-            return Err(no_fencing(checkpoint));
-        }
         for _ in 0..TRIES {
+            // Looked at each time: an answer may have shown meanwhile that it does not work after all.
+            let create_only = checkpoint.control.capabilities().write_if_absent;
+            if !create_only && !options.assume_exclusive {
+                // A store that cannot be written to at all says so better itself.
+                checkpoint.control.create_dir(&layout::attempts_dir()?, CreateDirOptions::new()).await?;
+                return Err(no_fencing(checkpoint));
+            }
             let last = checkpoint.last_attempt().await?;
             if let Some(last) = &last
                 && matches!(wait_for_end(checkpoint, last, &options).await?, Waited::Vanished)
@@ -84,10 +85,11 @@ impl Lease {
         if !mine {
             return Ok(None);
         }
-        if create_only && !options.assume_exclusive {
+        let create_only = create_only && !options.assume_exclusive;
+        if create_only {
             second_create(c, &path, &bytes, &file).await?;
         }
-        let shared = Arc::new(Shared::new(runtime.clone(), c.control.clone(), options, file, began));
+        let shared = Arc::new(Shared::new(runtime.clone(), c.control.clone(), options, file, (began, create_only)));
         let keeper = runtime.spawn(Box::pin(keep(shared.clone())));
         Ok(Some(Self { shared, _keeper: keeper, _nonce: nonce }))
     }
@@ -102,15 +104,18 @@ async fn write(c: &Checkpoint, path: &ObjectPath, bytes: &Bytes, mode: WriteMode
 async fn second_create(c: &Checkpoint, path: &ObjectPath, bytes: &Bytes, file: &AttemptFile) -> Result<()> {
     let mut doubt = None;
     for _ in 0..PROBES {
-        match write(c, path, bytes, WriteMode::IfAbsent).await? {
-            WriteOutcome::AlreadyExists => return Ok(()),
-            WriteOutcome::Done(_) => {
+        // The first create may have shown it already.
+        let is_gone = || !c.control.capabilities().write_if_absent;
+        let outcome = if is_gone() { None } else { Some(write(c, path, bytes, WriteMode::IfAbsent).await?) };
+        match outcome {
+            Some(WriteOutcome::AlreadyExists) => return Ok(()),
+            Some(WriteOutcome::Unknown(error)) if !is_gone() => doubt = Some(error),
+            None | Some(WriteOutcome::Done(_) | WriteOutcome::Unknown(_)) => {
                 let ended = AttemptFile { state: AttemptState::Failed, ..file.clone() };
                 // So that a run with --assume-exclusive has nothing to wait for.
                 let _ = write(c, path, &to_json(&ended)?, WriteMode::Overwrite).await?;
                 return Err(no_fencing(c));
             }
-            WriteOutcome::Unknown(error) => doubt = Some(error),
         }
     }
     match doubt {
@@ -158,8 +163,5 @@ fn no_fencing(checkpoint: &Checkpoint) -> Error {
         "this store has no create-only write that works, so a second job could not be kept out: url={}",
         checkpoint.control.url()
     ))
-    .with_hint(
-        "give --lease-url URL on a store that has one, or --assume-exclusive if you are sure that nothing else uses \
-         this checkpoint",
-    )
+    .with_hint(WITHOUT_CREATE_ONLY)
 }
