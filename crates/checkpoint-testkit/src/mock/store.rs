@@ -19,6 +19,9 @@ pub enum Versioning {
     Suspended,
 }
 
+/// What the version of an object is called that was written while none were kept.
+const NO_VERSION: &str = "null";
+
 /// Headers that are kept with an object: common ones, and user metadata without its prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
@@ -35,12 +38,14 @@ pub(crate) struct Object {
     /// Milliseconds since 1970.
     pub(crate) modified: i64,
     pub(crate) kept: Kept,
+    /// What its version is called, where it was written to a bucket that has or had versions.
+    pub(crate) version: Option<String>,
 }
 
 impl Object {
     pub(crate) fn new(bytes: Bytes, kept: Kept, modified: i64) -> Self {
         let (etag, crc) = (hex(&md5(&bytes)), crc64(&bytes));
-        Self { bytes, etag, crc, modified, kept }
+        Self { bytes, etag, crc, modified, kept, version: None }
     }
 }
 
@@ -67,10 +72,22 @@ impl Bucket {
     ///
     /// # Errors
     /// `FileAlreadyExists`. Buckets that have or had versions ignore the wish, as the services document.
-    pub(crate) fn put(&mut self, key: &str, object: Object, forbids_overwrite: bool) -> Result<(), Refusal> {
+    pub(crate) fn put(&mut self, key: &str, object: Object, forbids_overwrite: bool) -> Result<&Object, Refusal> {
         self.check_free(key, forbids_overwrite)?;
-        self.objects.insert(key.to_owned(), object);
-        Ok(())
+        self.number += 1;
+        let version = match self.versioning {
+            Versioning::Off => None,
+            Versioning::Enabled => Some(hex(&md5(format!("version {} of {key}", self.number).as_bytes()))),
+            Versioning::Suspended => Some(NO_VERSION.to_owned()),
+        };
+        let object = Object { version, ..object };
+        Ok(self.objects.entry(key.to_owned()).insert_entry(object).into_mut())
+    }
+
+    /// What an object's version is called in answers; nothing in a bucket that never had any.
+    pub(crate) fn version_of<'o>(&self, object: &'o Object) -> Option<&'o str> {
+        let name = object.version.as_deref().unwrap_or(NO_VERSION);
+        (self.versioning != Versioning::Off).then_some(name)
     }
 
     /// The check of [`Bucket::put`] alone.

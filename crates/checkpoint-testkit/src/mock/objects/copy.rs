@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::object::part_number;
+use super::object::{part_number, with_version};
 use super::{Objects, Visit, bucket_of, error_inside};
 use crate::mock::answer::Answer;
 use crate::mock::clock::iso;
@@ -28,8 +28,8 @@ impl Objects {
         let kept = if replaces { visit.kept() } else { source.kept.clone() };
         let object = Object { kept, modified: visit.now, ..source };
         let answer = copied("CopyObjectResult", &object);
-        bucket.put(visit.key, object, forbids)?;
-        Ok(answer)
+        let version = bucket.put(visit.key, object, forbids)?.version.as_deref();
+        Ok(with_version(answer, visit, version))
     }
 
     pub(super) fn copy_part(

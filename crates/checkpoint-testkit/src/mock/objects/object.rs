@@ -45,9 +45,9 @@ impl Objects {
 
 fn put(bucket: &mut Bucket, visit: &Visit<'_>) -> Result<Answer, Refusal> {
     let object = Object::new(visit.request.body.clone(), visit.kept(), visit.now);
-    let answer = stored(visit, &object);
-    bucket.put(visit.key, object, visit.forbids_overwrite()?)?;
-    Ok(answer)
+    let object = bucket.put(visit.key, object, visit.forbids_overwrite()?)?;
+    let answer = stored(visit, object);
+    Ok(with_version(answer, visit, object.version.as_deref()))
 }
 
 fn put_part(bucket: &mut Bucket, visit: &Visit<'_>) -> Result<Answer, Refusal> {
@@ -73,6 +73,14 @@ fn stored(visit: &Visit<'_>, object: &Object) -> Answer {
     answer.with(&visit.face.vendor_name("hash-crc64ecma"), object.crc.to_string())
 }
 
+/// Adds the version of an object, where it has one.
+pub(super) fn with_version(answer: Answer, visit: &Visit<'_>, version: Option<&str>) -> Answer {
+    match version {
+        Some(version) => answer.with(&visit.face.vendor_name("version-id"), version),
+        None => answer,
+    }
+}
+
 fn get(bucket: &Bucket, visit: &Visit<'_>) -> Result<Answer, Refusal> {
     let object = bucket.object(visit.key)?;
     let etag = format!("\"{}\"", object.etag);
@@ -96,6 +104,7 @@ fn get(bucket: &Bucket, visit: &Visit<'_>) -> Result<Answer, Refusal> {
         answer = answer.with(&visit.face.name(&format!("meta-{name}")), value);
     }
     answer = answer.with("Accept-Ranges", "bytes");
+    answer = with_version(answer, visit, bucket.version_of(object));
     answer = answer.with(&visit.face.vendor_name("hash-crc64ecma"), object.crc.to_string());
     if visit.face.family == "x-oss-" {
         answer = answer.with("x-oss-object-type", if object.etag.contains('-') { "Multipart" } else { "Normal" });

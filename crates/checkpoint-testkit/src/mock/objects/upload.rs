@@ -1,5 +1,6 @@
 //! Multipart uploads: begin, list parts, complete, abort.
 
+use super::object::with_version;
 use super::{Objects, Visit, error_inside};
 use crate::mock::answer::Answer;
 use crate::mock::clock::iso;
@@ -60,9 +61,9 @@ impl Objects {
         document.leaf("ETag", format!("\"{}\"", object.etag));
         let answer =
             Answer::xml(200, document.end()).with(&visit.face.vendor_name("hash-crc64ecma"), object.crc.to_string());
-        bucket.put(visit.key, object, forbids)?;
         bucket.uploads.remove(id);
-        Ok(answer)
+        let version = bucket.put(visit.key, object, forbids)?.version.as_deref();
+        Ok(with_version(answer, visit, version))
     }
 }
 
