@@ -3,14 +3,10 @@
 use anyhow::{bail, ensure};
 use bytes::Bytes;
 use checkpoint_fs::{
-    DeleteOptions, ErrorKind, ObjectPath, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
+    DeleteOptions, ErrorKind, ObjectPath, Registry, StorageExt, StorageOptions, StorageRef, WriteMode, WriteOptions,
 };
 use checkpoint_testkit::conformance::{Settings, Verdict, run_all};
 use checkpoint_testkit::server::SwiftServer;
-
-/// What does not hold there: Swift looks whether an object exists and then writes, so that of writers who look at
-/// the same time several are told that they won.
-const KNOWN_FAULTS: [&str; 2] = ["of_many_creators_exactly_one_wins", "streamed_and_whole_creators_share_one_race"];
 
 async fn server() -> anyhow::Result<(&'static SwiftServer, String)> {
     let started = tokio::task::spawn_blocking(|| {
@@ -38,23 +34,35 @@ async fn s3_swift_conforms() -> anyhow::Result<()> {
     let report = run_all(&settings, |dir| {
         let url = format!("s3://{bucket}/deep in/a+bucket/{dir}");
         let (registry, options) = (&registry, &options);
-        async move { registry.open_dir(&url, options).await }
+        async move {
+            let storage = registry.open_dir(&url, options).await?;
+            // The first answer tells who it is, and what can be promised.
+            storage.stat_optional(&ObjectPath::parse("nothing")?).await?;
+            Ok(storage)
+        }
     })
     .await;
     println!("{report}");
-    for name in KNOWN_FAULTS {
-        match report.verdict(name) {
-            Some(Verdict::Passed) => println!("a known fault of this server, which did not show: {name}"),
-            Some(Verdict::Failed(why)) if why.ends_with("writers were told that they won") => {
-                println!("a known fault of this server: {name}: {why}");
-            }
-            other => bail!("{name} has to fail by its races alone: {other:?}"),
-        }
-    }
-    let failed = report.failed();
-    let others: Vec<_> = failed.iter().filter(|name| !KNOWN_FAULTS.contains(name)).collect();
     let passed = report.results().iter().filter(|(_, verdict)| *verdict == Verdict::Passed).count();
-    ensure!(others.is_empty() && passed > 0, "more than the known faults: {others:?}");
+    ensure!(report.failed().is_empty() && passed > 0, "failed: {:?}", report.failed());
+    for name in ["of_many_creators_exactly_one_wins", "streamed_and_whole_creators_share_one_race"] {
+        ensure!(!matches!(report.verdict(name), Some(Verdict::Passed)), "Swift lets several win: {name}");
+    }
+    Ok(())
+}
+
+/// Swift looks whether an object exists and then writes; so no create-only write is promised or made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_swift_promises_no_create_only_write() -> anyhow::Result<()> {
+    let (server, bucket) = server().await?;
+    let storage = open(server, &format!("s3://{bucket}/creating")).await?;
+    let path = ObjectPath::parse("k")?;
+    ensure!(storage.stat_optional(&path).await?.is_none());
+    ensure!(!storage.capabilities().write_if_absent, "its first answer tells who it is");
+    let create = WriteOptions::new().mode(WriteMode::IfAbsent);
+    let Err(error) = storage.write(&path, Bytes::from_static(b"x"), create).await else { bail!("it was written") };
+    ensure!(error.kind() == ErrorKind::Unsupported, "{error:?}");
+    ensure!(error.hint().is_some_and(|hint| hint.contains("--lease-url")), "{error:?}");
     Ok(())
 }
 
