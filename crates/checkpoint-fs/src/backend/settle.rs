@@ -63,7 +63,13 @@ pub(crate) async fn settle(
 }
 
 fn unknown(error: Error, why: &str) -> WriteOutcome {
-    WriteOutcome::Unknown(error.with_hint(format!("whether it was written is unknown: {why}")))
+    let unknown = format!("whether it was written is unknown: {why}");
+    // What to do about a store that cannot do something is worth more than that.
+    let hint = match error.hint() {
+        Some(hint) if error.kind() == ErrorKind::Unsupported => format!("{hint}; {unknown}"),
+        _ => unknown,
+    };
+    WriteOutcome::Unknown(error.with_hint(hint))
 }
 
 #[cfg(test)]

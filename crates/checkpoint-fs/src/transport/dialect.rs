@@ -73,7 +73,7 @@ pub(crate) enum DocumentFault {
 
 /// How a service reports failures.
 pub(crate) trait Dialect: Debug + Send + Sync {
-    /// Sees the headers of every answer, good or bad, before anything else is made of it.
+    /// Sees the headers of every answer that arrived, good or bad, before anything else is made of it.
     fn answered(&self, _: &HeaderMap) {}
 
     /// The service's words in an answer that failed.

@@ -158,7 +158,6 @@ impl Transport {
             Ok(Ok(response)) => response,
         };
         let (status, headers) = (response.status(), response.headers().clone());
-        self.parts.dialect.answered(&headers);
         let length = content_length(&headers);
         let is_delimited = length.is_some() || says_its_end(&response);
         let is_object = request.answer == AnswerForm::Object && status.is_success();
@@ -181,6 +180,8 @@ impl Transport {
             }
             Ok(Ok(Some(body))) => body,
         };
+        // Not before its body is in: what the dialect learns may end the guard.
+        self.parts.dialect.answered(&headers);
         if let Some(length) = length
             && request.method != Method::HEAD
             && length != body.len() as u64
