@@ -38,11 +38,16 @@ pub(super) fn load16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u16::from_le_bytes(*chunk))
 }
 
+/// The number of `width` bits that begins at this bit.
+#[inline(always)]
+pub(super) fn number(bytes: &[u8], bit: usize, width: u8) -> u128 {
+    load128(bytes, bit >> 3) >> (bit & 7) & mask(width)
+}
+
 /// The number `index` of those of `width` bits that begin at the byte `start`.
 #[inline(always)]
 pub(super) fn packed(bytes: &[u8], start: usize, index: usize, width: u8) -> u128 {
-    let bit = index * usize::from(width);
-    load128(bytes, start + (bit >> 3)) >> (bit & 7) & mask(width)
+    number(bytes, start * 8 + index * usize::from(width), width)
 }
 
 /// Packs numbers one behind the other, low bits first.

@@ -1,6 +1,6 @@
 //! Arithmetic on keys: in 64 bits where the range of a set allows it, in 128 where not.
 
-use super::bits::{load64, load128, mask, packed};
+use super::bits::{load64, load128, mask, number};
 use super::entry::ENTRY;
 
 /// Distances between keys of a set, of which only the low bits need to be known.
@@ -20,11 +20,16 @@ pub(super) trait Distance: Copy + Default + Ord {
     /// The low `width` bits.
     fn low(self, width: u8) -> Self;
 
-    /// The numbers `index` and `index + 1` of those that are packed from `start` on.
-    fn two(bytes: &[u8], start: usize, index: usize, width: u8) -> (Self, Self);
+    /// How many bytes [`Distance::number`] reads, as a rule.
+    const READ: usize;
+
+    /// The number of `width` bits that begins at this bit of the buffer.
+    fn number(bytes: &[u8], bit: usize, width: u8) -> Self;
 }
 
 impl Distance for u64 {
+    const READ: usize = 8;
+
     #[inline(always)]
     fn of(key: u128) -> Self {
         key as u64
@@ -51,18 +56,18 @@ impl Distance for u64 {
     }
 
     #[inline(always)]
-    fn two(bytes: &[u8], start: usize, index: usize, width: u8) -> (Self, Self) {
-        if width > 60 {
-            return (packed(bytes, start, index, width) as u64, packed(bytes, start, index + 1, width) as u64);
+    fn number(bytes: &[u8], bit: usize, width: u8) -> Self {
+        // Up to 7 bits come before it.
+        if width > 57 {
+            return number(bytes, bit, width) as u64;
         }
-        // Both are within one load.
-        let bit = index * usize::from(width);
-        let both = load128(bytes, start + (bit >> 3)) >> (bit & 7);
-        ((both as u64).low(width), ((both >> width) as u64).low(width))
+        (load64(bytes, bit >> 3) >> (bit & 7)).low(width)
     }
 }
 
 impl Distance for u128 {
+    const READ: usize = 16;
+
     #[inline(always)]
     fn of(key: u128) -> Self {
         key
@@ -80,7 +85,9 @@ impl Distance for u128 {
 
     #[inline(always)]
     fn high(self, width: u8) -> usize {
-        (self >> (width & 127)) as usize
+        // The usual case first: which it is, is the same for a whole set.
+        let upper = (self >> 64) as u64;
+        if width >= 64 { (upper >> (width & 63)) as usize } else { (self >> (width & 63)) as usize }
     }
 
     #[inline(always)]
@@ -89,7 +96,7 @@ impl Distance for u128 {
     }
 
     #[inline(always)]
-    fn two(bytes: &[u8], start: usize, index: usize, width: u8) -> (Self, Self) {
-        (packed(bytes, start, index, width), packed(bytes, start, index + 1, width))
+    fn number(bytes: &[u8], bit: usize, width: u8) -> Self {
+        number(bytes, bit, width)
     }
 }

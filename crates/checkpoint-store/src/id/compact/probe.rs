@@ -3,6 +3,8 @@
 //! A set is larger than the caches, so a probe waits for memory. A block of keys goes through the same steps together,
 //! and each step asks ahead for what the next one reads: the waits overlap.
 
+use std::hint::select_unpredictable;
+
 use super::bits::{load32, load64};
 use super::cpu::{Portable, Select, prefetch};
 use super::distance::Distance;
@@ -31,9 +33,11 @@ struct Item<D> {
     unary: usize,
     /// Where the low parts start.
     numbers: usize,
-    /// Which half word the directory's entry is; then the bit at which the block of buckets starts; then the first
-    /// index.
+    /// Which half word the directory's entry is; then the bit of the buckets at which the block starts; then the bit of
+    /// the buffer at which the bucket's low parts start.
     at: usize,
+    /// The bit at which its second low part starts, if there is one.
+    second: usize,
     bucket: u32,
     /// How many keys the bucket has.
     keys: u32,
@@ -84,18 +88,24 @@ pub(super) fn blocks<D: Distance>(
         }
         for item in items.iter_mut() {
             let start = bucket_start(&parts, item, select);
-            item.at = start.wrapping_sub(item.bucket as usize);
             item.keys = ones_from(&parts, item.unary, start);
-            let first = item.numbers.wrapping_add(item.at.wrapping_mul(usize::from(item.width)) / 8);
-            prefetch(view.bytes, first);
-            prefetch(view.bytes, first + 15);
+            let index = start.wrapping_sub(item.bucket as usize);
+            let first = item.numbers.wrapping_mul(8).wrapping_add(index.wrapping_mul(usize::from(item.width)));
+            // Nothing is fetched for an empty bucket: what is read for it is at hand, and means nothing.
+            item.at = select_unpredictable(item.keys > 0, first, item.unary * 64);
+            item.second = select_unpredictable(item.keys > 1, item.at + usize::from(item.width), item.at);
+            prefetch(view.bytes, item.at / 8);
+            prefetch(view.bytes, item.second / 8 + D::READ - 1);
         }
         for item in items.iter() {
-            let (one, two) = D::two(view.bytes, item.numbers, item.at, item.width);
-            let mut found = (one == item.low) & (item.keys > 0) | (two == item.low) & (item.keys > 1);
+            let low = |bit: usize| D::number(view.bytes, bit, item.width);
+            // Where there is but one key, the second is the first once more.
+            let mut found = (low(item.at) == item.low) | (low(item.second) == item.low);
+            found &= item.keys > 0;
             if item.keys > 2 {
-                let (three, four) = D::two(view.bytes, item.numbers, item.at.wrapping_add(2), item.width);
-                found |= (three == item.low) | (four == item.low) & (item.keys > 3);
+                let third = item.second + usize::from(item.width);
+                found |= low(third) == item.low;
+                found |= (item.keys > 3) & (low(third + usize::from(item.width)) == item.low);
                 if item.keys > 4 {
                     found |= in_bucket(view.bytes, item);
                 }
@@ -171,6 +181,7 @@ fn locate<D: Distance>(
                 unary: body / 8,
                 numbers: body + (numbers >> 32) as usize,
                 at,
+                second: 0,
                 bucket: bucket as u32,
                 keys: 0,
                 width,
@@ -286,7 +297,7 @@ fn in_bucket<D: Distance>(bytes: &[u8], item: &Item<D>) -> bool {
     let (mut from, mut to) = (0, item.keys as usize);
     while from < to {
         let middle = (from + to) / 2;
-        let (there, _) = D::two(bytes, item.numbers, item.at + middle, item.width);
+        let there = D::number(bytes, item.at + middle * usize::from(item.width), item.width);
         if there == item.low {
             return true;
         }
