@@ -58,6 +58,24 @@ impl IdHasher {
 mod tests {
     use super::*;
 
+    /// Made by another implementation, which gives the published values of SipHash-2-4: sets that were saved must be
+    /// read by every later version.
+    #[test]
+    fn the_hash_is_siphash_1_3_of_128_bits() {
+        let key = HashKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        let bytes: Vec<u8> = (0..100).collect();
+        let vectors: [(&[u8], u128); 5] = [
+            (b"", 0xbea5_8827_b2bc_7ee7_0130_30dd),
+            (b"a", 0xa84f_7c63_de37_3c08_678a_ae37),
+            (b"01234567", 0xe195_3180_e86f_6ea1_bc2d_3acf),
+            (b"123e4567-e89b-12d3-a456-426614174000", 0xe82b_36f9_3f06_a424_93a7_a130),
+            (&bytes, 0xf6de_78e1_6cac_b5f5_39b9_5641),
+        ];
+        for (id, hash) in vectors {
+            assert_eq!(IdHasher::new(key, CUT_BITS).key(id), hash, "{}", id.escape_ascii());
+        }
+    }
+
     #[test]
     fn the_cut_keeps_the_leading_bits() {
         let key = HashKey::new(*b"0123456789abcdef");

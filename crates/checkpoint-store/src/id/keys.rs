@@ -1,48 +1,23 @@
-//! One canonical key per ID value, equal exactly where the values are equal.
+//! Columns of IDs that are fit to name rows, and what can be wrong with them.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, Decimal256Array, Int64Array, StringArray, UInt64Array, downcast_array,
-};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
-use crate::error::{Error, Result};
-
-/// The canonical keys of one array.
-#[derive(Debug, Clone)]
-pub(crate) enum Keys {
-    /// Types that fit a wide integer.
-    Int(Vec<i128>),
-    /// All others, by their bytes.
-    Bytes {
-        /// Where each value ends in `data`.
-        ends: Vec<usize>,
-        /// The values, one after the other.
-        data: Vec<u8>,
-    },
-}
-
-impl Keys {
-    pub(crate) fn bytes(&self, row: usize) -> Option<&[u8]> {
-        match self {
-            Keys::Int(_) => None,
-            Keys::Bytes { ends, data } => Some(&data[if row == 0 { 0 } else { ends[row - 1] }..ends[row]]),
-        }
-    }
-}
+use crate::error::Result;
 
 /// A column of IDs that is fit to name rows: a permitted type, no nulls, no empty values.
 #[derive(Debug, Clone)]
 pub struct IdColumn {
     array: ArrayRef,
     class: IdClass,
-    keys: Keys,
+    keys: Canonical,
 }
 
 /// What is wrong with a column of IDs, by row in the array.
@@ -92,18 +67,19 @@ impl IdColumn {
             let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or_default();
             return Ok(Err(IdProblem::Null { row }));
         }
-        let keys = encode(&array)?;
-        if matches!(class, IdClass::Text | IdClass::Binary)
-            && let Some(row) = (0..array.len()).find(|row| keys.bytes(*row).is_some_and(<[u8]>::is_empty))
-        {
-            return Ok(Err(IdProblem::Empty { row }));
+        let keys = Canonical::new(&array)?;
+        if matches!(class, IdClass::Text | IdClass::Binary) {
+            let mut empty = None;
+            keys.visit_bytes(0..array.len(), |row, bytes| {
+                if bytes.is_empty() && empty.is_none() {
+                    empty = Some(row);
+                }
+            });
+            if let Some(row) = empty {
+                return Ok(Err(IdProblem::Empty { row }));
+            }
         }
         Ok(Ok(Self { array, class, keys }))
-    }
-
-    /// The keys of an array that may hold nulls; what a null's key is means nothing.
-    pub(crate) fn encode_any(array: &ArrayRef) -> Result<Keys> {
-        encode(&plain(array)?)
     }
 
     /// The values, dictionaries and views made plain.
@@ -126,35 +102,41 @@ impl IdColumn {
         self.array.is_empty()
     }
 
-    pub(crate) fn keys(&self) -> &Keys {
+    /// What each ID is known by.
+    pub(crate) fn keys(&self) -> &Canonical {
         &self.keys
     }
 
     /// The canonical key of each value, as bytes: equal exactly where the values are equal, among columns
     /// of one class.
     pub fn canonical_keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        (0..self.len()).map(|row| match &self.keys {
-            Keys::Int(keys) => keys[row].to_be_bytes().to_vec(),
-            keys => keys.bytes(row).unwrap_or(&[]).to_vec(),
-        })
+        self.keys.copied()
     }
 
     /// Every value's canonical key in turn, the length of those that vary before them.
     pub(crate) fn each_key(&self, mut take: impl FnMut(&[u8])) {
-        match &self.keys {
-            Keys::Int(keys) => keys.iter().for_each(|key| take(&key.to_be_bytes())),
-            keys => (0..self.len()).filter_map(|row| keys.bytes(row)).for_each(|key| {
-                take(&(key.len() as u64).to_be_bytes());
-                take(key);
-            }),
-        }
+        self.keys.visit(0..self.len(), |_, key| match key {
+            Key::Int(value) => take(&value.to_be_bytes()),
+            Key::Bytes(bytes) => {
+                take(&(bytes.len() as u64).to_be_bytes());
+                take(bytes);
+            }
+        });
     }
 
     /// The first ID that occurs twice.
     pub fn duplicate(&self) -> Option<IdProblem> {
-        let (first, second) = match &self.keys {
-            Keys::Int(keys) => first_repeat(keys.iter())?,
-            Keys::Bytes { .. } => first_repeat((0..self.len()).map(|row| self.keys.bytes(row)))?,
+        let (mut values, mut data, mut ends) = (Vec::new(), Vec::new(), vec![0]);
+        self.keys.visit(0..self.len(), |_, key| match key {
+            Key::Int(value) => values.push(value),
+            Key::Bytes(bytes) => {
+                data.extend_from_slice(bytes);
+                ends.push(data.len());
+            }
+        });
+        let (first, second) = match values.is_empty() {
+            false => first_repeat(values.iter())?,
+            true => first_repeat(ends.windows(2).map(|ends| &data[ends[0]..ends[1]]))?,
         };
         Some(IdProblem::Duplicate { first, second, id: show_id(&self.array, second) })
     }
@@ -180,121 +162,12 @@ pub fn show_id(array: &ArrayRef, row: usize) -> String {
 
 /// Takes dictionaries, runs and views apart; nothing changes its value.
 pub(crate) fn plain(array: &ArrayRef) -> Result<ArrayRef> {
-    let target = match array.data_type() {
-        DataType::Dictionary(_, value) => value.as_ref().clone(),
-        DataType::RunEndEncoded(_, values) => values.data_type().clone(),
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        _ => return Ok(array.clone()),
-    };
-    let cast_array = match cast(array, &target) {
-        Ok(array) => array,
-        // More than 2 GiB of text in one batch does not fit 32-bit offsets.
-        Err(_) if target == DataType::Utf8 => cast(array, &DataType::LargeUtf8).map_err(not_encoded)?,
-        Err(_) if target == DataType::Binary => cast(array, &DataType::LargeBinary).map_err(not_encoded)?,
-        Err(error) => return Err(not_encoded(error)),
-    };
-    plain(&cast_array)
-}
-
-fn not_encoded(error: arrow::error::ArrowError) -> Error {
-    Error::bad_data("an ID column cannot be encoded").with_source(error)
-}
-
-/// Encodes a plain array; values under a null are whatever they are.
-fn encode(array: &ArrayRef) -> Result<Keys> {
-    let scaled = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 1_000_000_000,
-        TimeUnit::Millisecond => 1_000_000,
-        TimeUnit::Microsecond => 1_000,
-        TimeUnit::Nanosecond => 1,
-    };
-    let as_int64 = |factor: i128| -> Result<Keys> {
-        let wide: Int64Array = downcast_array(&cast(array, &DataType::Int64).map_err(not_encoded)?);
-        Ok(Keys::Int(wide.values().iter().map(|v| i128::from(*v) * factor).collect()))
-    };
+    let array = apart(array)?;
     match array.data_type() {
-        DataType::UInt64 => {
-            let wide: UInt64Array = downcast_array(array);
-            Ok(Keys::Int(wide.values().iter().map(|v| i128::from(*v)).collect()))
-        }
-        data_type if data_type.is_integer() => as_int64(1),
-        DataType::Boolean => {
-            let values = array.as_boolean().values();
-            Ok(Keys::Int(values.iter().map(i128::from).collect()))
-        }
-        DataType::Date32 => {
-            let days = cast(array, &DataType::Int32).map_err(not_encoded)?;
-            let days = days.as_primitive::<arrow::datatypes::Int32Type>();
-            Ok(Keys::Int(days.values().iter().map(|v| i128::from(*v) * 86_400_000).collect()))
-        }
-        DataType::Date64 => as_int64(1),
-        DataType::Time32(unit) => {
-            let values = cast(array, &DataType::Int32).map_err(not_encoded)?;
-            let values = values.as_primitive::<arrow::datatypes::Int32Type>();
-            Ok(Keys::Int(values.values().iter().map(|v| i128::from(*v) * scaled(unit)).collect()))
-        }
-        DataType::Time64(unit) => as_int64(scaled(unit)),
-        DataType::Timestamp(unit, _) => as_int64(scaled(unit)),
-        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            let scale = match IdClass::of(array.data_type())? {
-                IdClass::Decimal(scale) => scale,
-                _ => 0,
-            };
-            let wide: Decimal256Array =
-                downcast_array(&cast(array, &DataType::Decimal256(76, scale)).map_err(not_encoded)?);
-            Ok(join(wide.values().iter().map(|v| v.to_be_bytes())))
-        }
-        DataType::Utf8 => {
-            Ok(join(downcast_array::<StringArray>(array).iter().map(|v| v.unwrap_or("").as_bytes().to_vec())))
-        }
-        DataType::LargeUtf8 => Ok(join(array.as_string::<i64>().iter().map(|v| v.unwrap_or("").as_bytes()))),
-        DataType::Binary => Ok(join(downcast_array::<BinaryArray>(array).iter().map(|v| v.unwrap_or(&[]).to_vec()))),
-        DataType::LargeBinary => Ok(join(array.as_binary::<i64>().iter().map(|v| v.unwrap_or(&[])))),
-        DataType::FixedSizeBinary(_) => Ok(join(array.as_fixed_size_binary().iter().map(|v| v.unwrap_or(&[])))),
-        DataType::Struct(_) => encode_struct(array),
-        other => Err(Error::bad_data(format!("this type cannot be the ID: type={other}"))),
+        DataType::Utf8View => cast_to(&array, &DataType::Utf8),
+        DataType::BinaryView => cast_to(&array, &DataType::Binary),
+        _ => Ok(array),
     }
-}
-
-/// A struct is its fields in order, each with a mark for null and its length, so that no two differ in
-/// nothing but where one field ends.
-fn encode_struct(array: &ArrayRef) -> Result<Keys> {
-    let parts = array.as_struct();
-    let mut fields = Vec::with_capacity(parts.num_columns());
-    for column in parts.columns() {
-        let column = plain(column)?;
-        let keys = encode(&column)?;
-        fields.push((column, keys));
-    }
-    Ok(join((0..array.len()).map(|row| {
-        let mut value = Vec::new();
-        for (column, keys) in &fields {
-            if column.is_null(row) {
-                value.push(0);
-                continue;
-            }
-            value.push(1);
-            match keys {
-                Keys::Int(keys) => value.extend_from_slice(&keys[row].to_be_bytes()),
-                Keys::Bytes { .. } => {
-                    let bytes = keys.bytes(row).unwrap_or(&[]);
-                    value.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-                    value.extend_from_slice(bytes);
-                }
-            }
-        }
-        value
-    })))
-}
-
-fn join(values: impl Iterator<Item = impl AsRef<[u8]>>) -> Keys {
-    let (mut ends, mut data) = (Vec::with_capacity(values.size_hint().0), Vec::new());
-    for value in values {
-        data.extend_from_slice(value.as_ref());
-        ends.push(data.len());
-    }
-    Keys::Bytes { ends, data }
 }
 
 #[cfg(test)]
@@ -302,7 +175,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        DictionaryArray, Int32Array, StringViewArray, StructArray, TimestampMillisecondArray, TimestampSecondArray,
+        DictionaryArray, Int32Array, Int64Array, StringArray, StringViewArray, StructArray, TimestampMillisecondArray,
+        TimestampSecondArray, UInt64Array,
     };
     use arrow::datatypes::{Field, Int8Type};
 
@@ -310,13 +184,7 @@ mod tests {
 
     fn keys(array: impl Array + 'static) -> Vec<Vec<u8>> {
         let array: ArrayRef = Arc::new(array);
-        let column = IdColumn::try_new(&array).unwrap().unwrap();
-        (0..column.len())
-            .map(|row| match column.keys() {
-                Keys::Int(keys) => keys[row].to_be_bytes().to_vec(),
-                keys => keys.bytes(row).unwrap().to_vec(),
-            })
-            .collect()
+        IdColumn::try_new(&array).unwrap().unwrap().canonical_keys().collect()
     }
 
     #[test]

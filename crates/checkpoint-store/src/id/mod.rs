@@ -1,6 +1,7 @@
 //! IDs: which types can name a row, how they compare, and the set of those that are done.
 
 mod build;
+mod canonical;
 mod class;
 mod class_bytes;
 #[allow(dead_code, reason = "for the builder of sets")]

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::{filter_record_batch, not};
 
+use super::canonical::{Canonical, Key};
 use super::class::IdClass;
 use super::key_source::differing;
-use super::keys::{IdColumn, Keys};
+use super::keys::IdColumn;
 use crate::error::{Error, Result};
 
 /// A set of IDs. Exact for every caller: a wrong "yes" would lose a row.
@@ -88,17 +89,16 @@ impl ExactIdSet {
         self.agree(ids.class())?;
         self.class.get_or_insert_with(|| ids.class().clone());
         let mut added = 0;
-        match ids.keys() {
-            Keys::Int(keys) => added = keys.iter().map(|k| u64::from(self.ints.insert(*k))).sum(),
-            keys => {
-                for key in (0..ids.len()).filter_map(|row| keys.bytes(row)) {
-                    if self.bytes.insert(key.into()) {
-                        added += 1;
-                        self.bytes_len += key.len() as u64;
-                    }
+        ids.keys().visit(0..ids.len(), |_, key| match key {
+            Key::Int(value) => added += u64::from(self.ints.insert(value)),
+            Key::Bytes(bytes) => {
+                if !self.bytes.contains(bytes) {
+                    self.bytes.insert(bytes.into());
+                    added += 1;
+                    self.bytes_len += bytes.len() as u64;
                 }
             }
-        }
+        });
         Ok(added)
     }
 
@@ -107,14 +107,23 @@ impl ExactIdSet {
     /// # Errors
     /// As [`IdSet::contains`].
     pub fn first_common(&self, ids: &IdColumn) -> Result<Option<usize>> {
+        const BLOCK: usize = 1024;
         self.agree(ids.class())?;
-        Ok((0..ids.len()).find(|row| self.has(ids.keys(), *row)))
+        Ok((0..ids.len()).step_by(BLOCK).find_map(|start| {
+            let mut first = None;
+            ids.keys().visit(start..ids.len().min(start + BLOCK), |row, key| {
+                if first.is_none() && self.has(key) {
+                    first = Some(row);
+                }
+            });
+            first
+        }))
     }
 
-    fn has(&self, keys: &Keys, row: usize) -> bool {
-        match keys {
-            Keys::Int(keys) => self.ints.contains(&keys[row]),
-            keys => keys.bytes(row).is_some_and(|k| self.bytes.contains(k)),
+    fn has(&self, key: Key<'_>) -> bool {
+        match key {
+            Key::Int(value) => self.ints.contains(&value),
+            Key::Bytes(bytes) => self.bytes.contains(bytes),
         }
     }
 
@@ -144,10 +153,11 @@ impl IdSet for ExactIdSet {
         if self.is_empty() {
             return Ok(BooleanArray::from(vec![false; ids.len()]));
         }
-        let column = IdColumn::encode_any(ids)?;
-        let nulls = ids.logical_nulls();
+        let (keys, nulls) = (Canonical::new(ids)?, ids.logical_nulls());
         let is_null = |row| nulls.as_ref().is_some_and(|n| n.is_null(row));
-        Ok((0..ids.len()).map(|row| Some(!is_null(row) && self.has(&column, row))).collect())
+        let mut hits = BooleanBufferBuilder::new(ids.len());
+        keys.visit(0..ids.len(), |row, key| hits.append(!is_null(row) && self.has(key)));
+        Ok(hits.finish().into())
     }
 }
 
