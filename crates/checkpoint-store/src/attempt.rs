@@ -9,6 +9,7 @@ use checkpoint_fs::{ObjectPath, StorageRef, WriteOptions};
 
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
+use crate::compact::data_files_of;
 use crate::complete::{CompleteFile, OutputView};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{IdColumn, IdSet, show_id};
@@ -18,6 +19,7 @@ use crate::lease::{AttemptState, Lease, timestamp};
 use crate::names::{JobId, TaskName, owner};
 use crate::record::{self, DataFile, RecordFacts};
 use crate::recovery::{RecoveryReport, Verdict, delete_all, sweep_plan};
+use crate::snapshot::Source;
 use crate::task::{CommitOutcome, PreparedTask};
 
 /// Pending records that are deleted in one go.
@@ -81,6 +83,8 @@ pub(crate) struct Ready {
     pub(crate) failed_rows: u64,
     pub(crate) recovery: RecoveryReport,
     pub(crate) data_files: Vec<DataFile>,
+    /// Records whose data files are not among those.
+    pub(crate) unread: Vec<Source>,
 }
 
 #[derive(Debug, Default)]
@@ -322,6 +326,8 @@ impl Attempt {
             (progress.rows + closed.rows, progress.data_files.clone())
         };
         data_files.extend(others_files(closed, &view));
+        let unread = data_files_of(checkpoint, &self.ready.unread, &fingerprint.id_column, &listing);
+        data_files.extend(Box::pin(unread).await?);
         let complete = CompleteFile {
             format: FORMAT,
             job: self.job().clone(),

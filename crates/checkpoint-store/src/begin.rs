@@ -179,7 +179,7 @@ impl Start<'_> {
         let how = Settling {
             attempt: lease.attempt(),
             fingerprint: held,
-            wants: Wants { job: Some(fingerprint), ids: options.ids.clone() },
+            wants: Wants { job: Some(fingerprint), ids: options.ids.clone(), reread: false },
             reader: *reader,
             damage: Damage::Refuse,
             merge: MergePolicy { above: options.compact_above, shape: options.merge },
@@ -200,6 +200,7 @@ impl Start<'_> {
             failed_rows: plan.failed_rows,
             recovery,
             data_files: plan.data_files,
+            unread: plan.unread,
         })))
     }
 }

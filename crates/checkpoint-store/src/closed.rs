@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::merged::{self, MergedRecord, SideFile, names_of};
+use crate::merged::{self, MergedRecord, SavedIds, SideFile, names_of};
 use crate::names::{JobId, MergedName, TaskName};
 
 /// A set of task numbers, kept as ranges since most are dense.
@@ -103,6 +103,8 @@ pub struct ClosedList {
     pub void: BTreeSet<String>,
     /// The merged records. Of what they cover, and which is in `tasks` and `records` too, they have the IDs.
     pub merged: Vec<MergedRecord>,
+    /// The saved set of IDs; none where there is none that is of use.
+    pub saved: Option<SavedIds>,
     /// The attempt whose recorded fingerprint held when this was written; none for that of `job.json`. One
     /// that appears later under a number that is closed does not count.
     pub fingerprint: Option<u64>,
@@ -122,6 +124,8 @@ struct Written {
     void: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     merged: Vec<WrittenMerged>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ids: Option<SavedIds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fingerprint: Option<u64>,
 }
@@ -161,6 +165,7 @@ impl From<ClosedList> for Written {
             rows: list.rows,
             tasks: list.tasks,
             void: list.void,
+            ids: list.saved,
             fingerprint: list.fingerprint,
             records,
         }
@@ -195,6 +200,7 @@ impl TryFrom<Written> for ClosedList {
             tasks: list.tasks,
             records: list.records.into_iter().collect(),
             void: list.void,
+            saved: list.ids,
             fingerprint: list.fingerprint,
         };
         list.check_merged().map(|()| list)
@@ -213,6 +219,7 @@ impl ClosedList {
             records: BTreeSet::new(),
             void: BTreeSet::new(),
             merged: Vec::new(),
+            saved: None,
             fingerprint: None,
         }
     }

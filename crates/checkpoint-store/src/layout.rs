@@ -11,6 +11,8 @@ pub(crate) const META: &str = "_meta";
 pub(crate) const RECORD: &str = ".parquet";
 /// The end of a pending record's name, as Ray writes it.
 pub(crate) const RAY_PENDING: &str = ".pending.parquet";
+/// The end of a saved set's name.
+pub(crate) const IDS: &str = ".ids";
 /// The folder of rows set aside, in the output.
 pub const FAILED_DIR: &str = "_failed";
 
@@ -74,6 +76,11 @@ pub(crate) fn merged_dir() -> Result<ObjectPath> {
 /// The facts of the tasks that a merged record covers.
 pub(crate) fn merged_facts(name: &MergedName) -> Result<ObjectPath> {
     fixed(format!("{META}/merged/{name}{RECORD}"))
+}
+
+/// A saved set of IDs.
+pub(crate) fn saved_ids(name: &MergedName) -> Result<ObjectPath> {
+    fixed(format!("{META}/merged/{name}{IDS}"))
 }
 
 pub(crate) fn complete() -> Result<ObjectPath> {

@@ -91,7 +91,7 @@ pub use id::{
 pub use job::{Difference, Fingerprint, InputFile, JobFile};
 pub use layout::FAILED_DIR;
 pub use lease::{AttemptFile, AttemptState, LeaseOptions};
-pub use merged::{MergedRecord, SideFile};
+pub use merged::{MergedRecord, SavedIds, SavedRecord, SideFile};
 pub use names::{JobId, MergedName, TaskName};
 pub use ops::{
     CompactOptions, CompactReport, Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyReport,

@@ -39,6 +39,42 @@ pub struct SideFile {
     pub crc32: String,
 }
 
+/// A saved set of the IDs of all records that counted when a list was written. It is a cache: whoever finds that
+/// it, or one of its records, is not exactly what is said here reads the records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedIds {
+    /// Its name, made as those of merged records are; that of its file without `.ids`.
+    pub name: MergedName,
+    /// The size of its file.
+    pub bytes: u64,
+    /// The last eight bytes of its file, the checksum of the others, in hex.
+    pub checksum: String,
+    /// Rows of its records.
+    pub rows: u64,
+    /// Rows that were set aside in their tasks.
+    pub failed_rows: u64,
+    /// The schema of the data so far, as records spell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<String>,
+    /// The records whose IDs are in it.
+    pub records: Vec<SavedRecord>,
+}
+
+/// A record whose IDs are in a saved set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedRecord {
+    /// Its name without `.parquet`.
+    pub name: String,
+    /// The size of its file.
+    pub bytes: u64,
+    /// Its entity tag, where a listing showed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// That of the facts beside a merged record, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_etag: Option<String>,
+}
+
 impl MergedRecord {
     /// How many tasks it covers.
     pub fn len(&self) -> u64 {

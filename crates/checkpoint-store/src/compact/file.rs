@@ -89,6 +89,21 @@ impl Whole {
     }
 }
 
+/// The facts of the tasks that a merged record covers, without its IDs. One request.
+///
+/// # Errors
+/// `Storage`; damage is the inner answer.
+pub(super) async fn load_facts(
+    storage: &StorageRef,
+    merged: &MergedRecord,
+) -> Result<std::result::Result<Vec<TaskFacts>, Damage>> {
+    let read = storage.read_optional(&layout::merged_facts(&merged.name)?, ReadOptions::new()).await?;
+    Ok(match read {
+        Some(read) => decode_facts(read.bytes, merged),
+        None => Err("the facts beside it are gone".to_owned().into()),
+    })
+}
+
 /// A record's IDs and the facts of its task, to be merged.
 pub(super) fn decode_task(name: &str, bytes: Bytes, id_column: Option<&str>) -> std::result::Result<Whole, Damage> {
     let facts = record::spelled_facts(&bytes)?;

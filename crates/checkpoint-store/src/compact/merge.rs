@@ -42,6 +42,8 @@ pub(crate) struct Sizes {
 pub(crate) struct Merging {
     /// The merged records that the next closed list names.
     pub(crate) merged: Vec<MergedRecord>,
+    /// Whether any was written.
+    pub(crate) wrote: bool,
     pub(crate) before: Sizes,
     pub(crate) after: Sizes,
 }
@@ -58,7 +60,7 @@ impl MergedNames {
         Self { attempt, next: 1 }
     }
 
-    fn take(&mut self, job: &JobId) -> MergedName {
+    pub(super) fn take(&mut self, job: &JobId) -> MergedName {
         let name = MergedName { job: job.clone(), attempt: self.attempt, number: self.next };
         self.next += 1;
         name
@@ -81,10 +83,19 @@ pub(crate) async fn merge(
     let before = measure(snapshot, plan, &snapshot.closed.merged);
     // Without a job nothing tells its names from others'.
     let Some(job) = snapshot.job_id() else {
-        return Ok(Merging { merged: Vec::new(), before, after: before });
+        return Ok(Merging { merged: Vec::new(), wrote: false, before, after: before });
     };
     let choice = choose(snapshot, plan, policy);
-    let mut merger = Merger { c, plan, job, shape: &policy.shape, names, groups: BTreeMap::new(), merged: choice.kept };
+    let mut merger = Merger {
+        c,
+        plan,
+        job,
+        shape: &policy.shape,
+        names,
+        groups: BTreeMap::new(),
+        merged: choice.kept,
+        wrote: false,
+    };
     for batch in batches(choice.parts) {
         let pieces = try_join_all(batch.into_iter().map(|part| merger.read(part))).await?;
         for piece in pieces {
@@ -94,10 +105,11 @@ pub(crate) async fn merge(
     for group in std::mem::take(&mut merger.groups).into_values() {
         Box::pin(merger.flush(group)).await?;
     }
+    let wrote = merger.wrote;
     let mut merged = merger.merged;
     merged.sort_by(|a, b| a.name.cmp(&b.name));
     let after = measure(snapshot, plan, &merged);
-    Ok(Merging { merged, before, after })
+    Ok(Merging { merged, wrote, before, after })
 }
 
 /// Merged parts alone, for they are large.
@@ -162,6 +174,7 @@ struct Merger<'a> {
     /// By the type of the IDs, as it is spelled.
     groups: BTreeMap<String, Group>,
     merged: Vec<MergedRecord>,
+    wrote: bool,
 }
 
 impl Merger<'_> {
@@ -272,6 +285,7 @@ impl Merger<'_> {
                 None => drop(records.insert(task.task)),
             }
         }
+        self.wrote = true;
         self.merged.push(MergedRecord {
             name,
             write_token,
@@ -321,7 +335,7 @@ fn join(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// Writes a file under a name that nothing else has.
-async fn create(storage: &StorageRef, path: &ObjectPath, bytes: Bytes) -> Result<()> {
+pub(super) async fn create(storage: &StorageRef, path: &ObjectPath, bytes: Bytes) -> Result<()> {
     let mode = if storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
     match storage.write(path, bytes, WriteOptions::new().mode(mode)).await? {
         WriteOutcome::Done(_) => Ok(()),

@@ -4,9 +4,11 @@ mod choose;
 mod file;
 mod merge;
 mod options;
+mod saved;
 mod side;
 
 pub(crate) use file::MergedBytes;
 pub(crate) use merge::{MergedNames, Sizes, merge};
 pub use options::MergeOptions;
 pub(crate) use options::MergePolicy;
+pub(crate) use saved::{Restored, data_files_of, keep_ids, restore};

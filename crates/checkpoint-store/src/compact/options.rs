@@ -29,6 +29,11 @@ pub(crate) struct MergePolicy {
 }
 
 impl MergePolicy {
+    /// Whether the caller is here for this, and not for a job.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.above == Some(1)
+    }
+
     /// Merges nothing but what must be written anew.
     pub(crate) fn never() -> Self {
         Self { above: None, shape: MergeOptions::default() }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::id::{GrowingIdSet, HashKey, IdClass, IdColumn, IdSet, IdSetBuilder, IdSetOptions, Layers, merge_sets};
+use crate::id::{
+    CompactIdSet, GrowingIdSet, HashKey, IdClass, IdColumn, IdSet, IdSetBuilder, IdSetOptions, Layers, merge_sets,
+};
 use crate::runtime::{Runtime, blocking};
 
 /// A set of so few IDs is merged with what came later, whatever that is.
@@ -28,6 +30,33 @@ impl Gathered {
         let hash_key = options.hash_key.unwrap_or_else(|| HashKey::new(random()));
         let options = IdSetOptions { hash_key: Some(hash_key), ..options };
         Self { set: GrowingIdSet::new(options.clone()), pushed: None, options }
+    }
+
+    /// As [`Gathered::new`], with a set that was built before and saved.
+    pub(crate) fn with_saved(options: IdSetOptions, set: CompactIdSet, runtime: &dyn Runtime) -> Self {
+        let hash_key = set.hash_key().or(options.hash_key);
+        let mut gathered = Self::new(IdSetOptions { hash_key, ..options }, runtime);
+        gathered.set.add_set(set);
+        gathered
+    }
+
+    /// All of it as one set, which stays here too.
+    ///
+    /// # Errors
+    /// As [`IdSetBuilder::finish`].
+    pub(crate) async fn pack(&mut self, runtime: &dyn Runtime) -> Result<CompactIdSet> {
+        self.freeze(runtime).await?;
+        let set = std::mem::take(&mut self.set);
+        let packed = blocking(runtime, move || {
+            let (mut sets, options) = set.into_sets()?;
+            let one = if sets.len() == 1 { sets.remove(0) } else { merge_sets(&options, sets)? };
+            let mut set = GrowingIdSet::new(options);
+            set.add_set(one.clone());
+            Ok((one, set))
+        });
+        let (one, set) = packed.await?;
+        self.set = set;
+        Ok(one)
     }
 
     /// What IDs are pushed to, until the first look.

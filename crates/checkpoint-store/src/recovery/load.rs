@@ -294,6 +294,15 @@ pub(crate) async fn first_class(
     Ok(None)
 }
 
+/// The record, or what is wrong with it; for [`load_records`].
+pub(crate) fn whole_or_damage(_: &str, loaded: Loaded, _: &Bytes) -> Result<std::result::Result<Box<Record>, Damage>> {
+    Ok(match loaded {
+        Loaded::Whole(record) => Ok(record),
+        Loaded::Damaged(damage) => Err(damage),
+        Loaded::Missing => Err("it is gone, though it counts".to_owned().into()),
+    })
+}
+
 /// What is wrong with a record whose IDs are not of the job's class, where that is known.
 pub(crate) fn class_problem(record: &Record, wanted: Option<&str>) -> Option<String> {
     let (ids, wanted) = (record.ids.as_ref()?, wanted?);

@@ -8,7 +8,7 @@ mod ray;
 mod settle;
 mod sweep;
 
-pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records};
+pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records, whole_or_damage};
 pub(crate) use plan::{Plan, Wants};
 pub use settle::RecoveryReport;
 pub(crate) use settle::{Damage, Settled, Settling, foresee, settle};

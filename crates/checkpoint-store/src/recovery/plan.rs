@@ -11,13 +11,14 @@ use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::ray::{newcomers, plan_ray_pending};
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
+use crate::compact::{Restored, restore};
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::id::{IdClass, IdColumn, IdSetOptions};
 use crate::job::Fingerprint;
 use crate::layout;
-use crate::merged::MergedRecord;
+use crate::merged::{MergedRecord, SavedIds};
 use crate::names::{JobId, TaskName};
 use crate::record::{Damage, DataFile, Record, RecordFacts};
 use crate::runtime::Runtime;
@@ -62,6 +63,11 @@ pub(crate) struct Plan {
     pub(crate) damaged: Vec<(String, String)>,
     /// The name of the ID column, once known.
     pub(crate) id_column: Option<String>,
+    /// Records that count and were not read: a saved set has their IDs. Of their rows and data files only the sum of
+    /// the rows is known.
+    pub(crate) unread: Vec<Source>,
+    /// Whether there is a saved set that could not be used.
+    pub(crate) saved_is_useless: bool,
 }
 
 impl Plan {
@@ -101,7 +107,7 @@ impl Plan {
         &self,
         attempt: u64,
         by: u64,
-        merged: Vec<MergedRecord>,
+        (merged, saved): (Vec<MergedRecord>, Option<SavedIds>),
         fingerprint: Option<u64>,
     ) -> ClosedList {
         ClosedList {
@@ -113,8 +119,34 @@ impl Plan {
             records: self.records.clone(),
             void: self.void.difference(&self.records).cloned().collect(),
             merged,
+            saved,
             fingerprint,
         }
+    }
+
+    /// Counts the records whose IDs are in a saved set, and takes them out of those that are read.
+    fn start_from(
+        &mut self,
+        snapshot: &Snapshot,
+        restored: Restored,
+        sources: &mut Vec<Source>,
+        ids: IdSetOptions,
+        runtime: &dyn Runtime,
+    ) {
+        let Restored { saved, set, sources: unread } = restored;
+        self.ids = Gathered::with_saved(ids, set, runtime);
+        self.rows += saved.rows;
+        self.failed_rows += saved.failed_rows;
+        self.output_schema = saved.output_schema;
+        let names: HashSet<String> = unread.iter().map(Source::name).collect();
+        sources.retain(|source| !names.contains(&source.name()));
+        for source in &unread {
+            match source {
+                Source::Task(name) => self.add(snapshot, name),
+                Source::Merged(merged) => merged.task_names().for_each(|name| self.add(snapshot, &name)),
+            }
+        }
+        self.unread = unread;
     }
 
     /// Takes in what a record says, its IDs having been gathered.
@@ -173,6 +205,8 @@ pub(crate) struct Wants<'a> {
     pub(crate) job: Option<&'a Fingerprint>,
     /// How their set is built, but for what the job says.
     pub(crate) ids: IdSetOptions,
+    /// Every record is read, though a saved set may have its IDs.
+    pub(crate) reread: bool,
 }
 
 /// Decides what counts of everything before the open attempt.
@@ -197,12 +231,18 @@ pub(crate) async fn plan(
     let mut plan = Plan {
         void: snapshot.closed.void.clone(),
         id_column: id_column.clone(),
-        ids: Gathered::new(ids, runtime),
+        ids: Gathered::new(ids.clone(), runtime),
         ..Plan::default()
     };
 
     let mut names = snapshot.counting();
     let mut sources = snapshot.sources();
+    if !wants.reread {
+        match restore(checkpoint, snapshot, &sources, id_class.as_deref(), &ids).await? {
+            Some(restored) => plan.start_from(snapshot, restored, &mut sources, ids, runtime),
+            None => plan.saved_is_useless = snapshot.closed.saved.is_some(),
+        }
+    }
     // A committed record that a listing does not show yet is read by the name of its pending twin.
     let known: HashSet<&str> = names.iter().map(String::as_str).collect();
     let open = snapshot.open_pending().map(|(task, _)| task.to_string());

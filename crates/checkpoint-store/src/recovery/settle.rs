@@ -10,7 +10,7 @@ use super::ray::without_data;
 use super::sweep::{Sweep, Verdict, sweep_plan};
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
-use crate::compact::{MergePolicy, MergedNames, Sizes, merge};
+use crate::compact::{MergePolicy, MergedNames, Sizes, keep_ids, merge};
 use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
@@ -91,7 +91,8 @@ pub(crate) async fn settle(
             None => OutputView::default(),
         };
         let looked = output.map(|output| (output, &view, *reader));
-        let mut plan = plan(checkpoint, &snapshot, wants.clone(), looked).await?;
+        let wants = Wants { reread: *damage == Damage::Repair, ..wants.clone() };
+        let mut plan = plan(checkpoint, &snapshot, wants, looked).await?;
         if output.is_none() {
             refuse_undecided(&snapshot, &plan, checkpoint.url())?;
         }
@@ -107,7 +108,10 @@ pub(crate) async fn settle(
             }
         };
         let merging = Box::pin(merge(checkpoint, &snapshot, &plan, policy, &mut names)).await?;
-        let list = plan.closed_list(attempt - 1, *attempt, merging.merged, *fingerprint);
+        // After a repair the IDs that were gathered are more than those that count.
+        let anew = repaired.is_empty() && (merging.wrote || policy.is_wanted());
+        let saved = keep_ids(checkpoint, &snapshot, &mut plan, &merging.merged, &mut names, anew).await?;
+        let list = plan.closed_list(attempt - 1, *attempt, (merging.merged, saved), *fingerprint);
         let Some(closed) = apply(checkpoint, &plan, list).await? else { continue };
         let listing = checkpoint.listing().await?;
         let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
@@ -130,6 +134,7 @@ pub(crate) async fn foresee(
     damage: Damage,
 ) -> Result<(Plan, RecoveryReport, BTreeSet<String>)> {
     let view = OutputView::read(output).await?;
+    let wants = Wants { reread: damage == Damage::Repair, ..wants };
     let mut plan = plan(checkpoint, snapshot, wants, Some((output, &view, reader))).await?;
     let repaired = match damage {
         Damage::Refuse => {
@@ -139,7 +144,7 @@ pub(crate) async fn foresee(
         Damage::Repair => repair(checkpoint, &mut plan, snapshot, output, &view, reader).await?,
     };
     let merged = snapshot.closed.merged.clone();
-    let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, merged, None);
+    let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, (merged, None), None);
     let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
     let sweep = sweep_plan(&verdict, &snapshot.listing, &view)?;
     let recovery = report(&plan, &sweep);

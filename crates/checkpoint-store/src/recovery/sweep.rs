@@ -55,15 +55,19 @@ impl Verdict<'_> {
         }
     }
 
-    /// The files beside merged records whose record is void.
+    /// The files beside merged records whose record is void, and saved sets that are not the list's.
     ///
     /// # Errors
     /// `Storage`. One listing.
     pub(crate) async fn stale_facts(&self, checkpoint: &Checkpoint) -> Result<Vec<ObjectPath>> {
         let files = checkpoint.storage.list_files(&layout::merged_dir()?, false).await?.into_iter();
-        let void = |path: &ObjectPath| {
-            let name = path.name().strip_suffix(layout::RECORD).and_then(MergedName::parse);
-            name.is_some_and(|name| self.merged(&name) == Some(false))
+        let named = |name: &MergedName| self.closed.saved.as_ref().is_some_and(|saved| saved.name == *name);
+        let void = |path: &ObjectPath| match path.name().strip_suffix(layout::IDS).and_then(MergedName::parse) {
+            Some(name) => !named(&name) && self.merged(&name) == Some(false),
+            None => {
+                let name = path.name().strip_suffix(layout::RECORD).and_then(MergedName::parse);
+                name.is_some_and(|name| self.merged(&name) == Some(false))
+            }
         };
         Ok(files.map(|(path, _)| path).filter(void).collect())
     }

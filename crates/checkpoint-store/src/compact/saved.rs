@@ -1,0 +1,216 @@
+//! The saved set: the IDs of all records that a closed list counts, so that the next start need not read those.
+
+use std::collections::{HashMap, HashSet};
+
+use checkpoint_fs::{ObjectMeta, ObjectPath, ReadOptions, StorageExt, StorageRef};
+
+use super::file::load_facts;
+use super::merge::{MergedNames, create};
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, Result};
+use crate::id::{CompactIdSet, IdSet, IdSetOptions, KeyMap};
+use crate::layout;
+use crate::merged::{Covered, MergedRecord, SavedIds, SavedRecord};
+use crate::record::DataFile;
+use crate::recovery::{Plan, Wanted, load_records, whole_or_damage};
+use crate::runtime::blocking;
+use crate::snapshot::{Snapshot, Source};
+
+/// With more records than this a set is not saved: a list of them all is no small thing either.
+const MOST_RECORDS: usize = 20_000;
+/// The checksum at the end of a set's buffer.
+const CHECKSUM: usize = 8;
+
+/// A saved set that is exactly what a closed list says, with the records that it stands for.
+pub(crate) struct Restored {
+    pub(crate) saved: SavedIds,
+    pub(crate) set: CompactIdSet,
+    /// The records whose IDs are in it, which need not be read.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// The records that a plan and its merged records leave.
+fn sources_of(snapshot: &Snapshot, plan: &Plan, merged: &[MergedRecord]) -> Vec<String> {
+    let covered = Covered::by(merged);
+    let own = plan.counting(snapshot.job_id()).filter(|name| !covered.name(name, snapshot.job_id()));
+    own.chain(merged.iter().map(|one| one.name.to_string())).collect()
+}
+
+/// What the next closed list says of a saved set: one that is saved now, or the one that there was, as long as each of
+/// its records counts as it did.
+///
+/// # Errors
+/// `Conflict` when the lease is lost; `OutcomeUnknown`; `Storage`. Two listings and a write, where it saves.
+pub(crate) async fn keep_ids(
+    c: &Checkpoint,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+    merged: &[MergedRecord],
+    names: &mut MergedNames,
+    anew: bool,
+) -> Result<Option<SavedIds>> {
+    let sources = sources_of(snapshot, plan, merged);
+    let current: HashSet<&str> = sources.iter().map(String::as_str).collect();
+    let old = snapshot.closed.saved.clone().filter(|_| !plan.saved_is_useless);
+    let old = old.filter(|old| old.records.iter().all(|record| current.contains(record.name.as_str())));
+    let complete = old.as_ref().is_some_and(|old| old.records.len() == sources.len());
+    let Some(job) = snapshot.job_id().filter(|_| anew && !complete && sources.len() <= MOST_RECORDS) else {
+        return Ok(old);
+    };
+    let set = plan.ids.pack(c.runtime.as_ref()).await?;
+    if set.is_empty() {
+        return Ok(None);
+    }
+    let name = names.take(job);
+    // Listed anew: what was merged is there now, and is known from now on as listings show it.
+    let records = listed(&c.storage, &ObjectPath::root()).await?;
+    let beside = listed(&c.storage, &layout::merged_dir()?).await?;
+    let merged: HashMap<String, &MergedRecord> = merged.iter().map(|one| (one.name.to_string(), one)).collect();
+    let rolled: HashMap<&str, u64> =
+        plan.roll_forward.iter().map(|task| (task.name.as_str(), task.bytes.len() as u64)).collect();
+    let record = |name: String| {
+        if let Some(bytes) = rolled.get(name.as_str()) {
+            return Some(SavedRecord { name, bytes: *bytes, etag: None, facts_etag: None });
+        }
+        let meta = records.get(&name)?;
+        let facts_etag = match merged.contains_key(&name) {
+            true => beside.get(&name)?.etag.clone(),
+            false => None,
+        };
+        Some(SavedRecord { name, bytes: meta.size, etag: meta.etag.clone(), facts_etag })
+    };
+    // A record that no listing shows has no size to know it by.
+    let Some(records) = sources.into_iter().map(record).collect::<Option<Vec<_>>>() else { return Ok(old) };
+    let bytes = set.as_bytes().clone();
+    let saved = SavedIds {
+        name,
+        bytes: bytes.len() as u64,
+        checksum: checksum(&bytes),
+        rows: plan.rows,
+        failed_rows: plan.failed_rows,
+        output_schema: plan.output_schema.clone(),
+        records,
+    };
+    create(&c.storage, &layout::saved_ids(&saved.name)?, bytes).await?;
+    Ok(Some(saved))
+}
+
+/// The Parquet files in a directory, by their names without the ending.
+async fn listed(storage: &StorageRef, dir: &ObjectPath) -> Result<HashMap<String, ObjectMeta>> {
+    let files = storage.list_files(dir, false).await?.into_iter();
+    let name = |path: &ObjectPath| path.name().strip_suffix(layout::RECORD).map(str::to_owned);
+    Ok(files.filter_map(|(path, meta)| Some((name(&path)?, meta))).collect())
+}
+
+/// Whether a file is as it was. A store without entity tags tells by the size alone.
+fn is_same(meta: Option<&ObjectMeta>, bytes: u64, etag: Option<&String>) -> bool {
+    meta.is_some_and(|meta| meta.size == bytes && etag.zip(meta.etag.as_ref()).is_none_or(|(was, is)| was == is))
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    bytes[bytes.len().saturating_sub(CHECKSUM)..].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads the saved set of the newest closed list, where it is whole and exactly of the records that count. Anything
+/// else is no error: the records are read then. A listing and a read.
+///
+/// # Errors
+/// `Storage`.
+pub(crate) async fn restore(
+    c: &Checkpoint,
+    snapshot: &Snapshot,
+    sources: &[Source],
+    class: Option<&str>,
+    options: &IdSetOptions,
+) -> Result<Option<Restored>> {
+    let Some(saved) = snapshot.closed.saved.clone() else { return Ok(None) };
+    let records = snapshot.listing.committed.iter();
+    let records: HashMap<String, &ObjectMeta> = records.map(|(name, meta)| (name.stem(), meta)).collect();
+    let beside = listed(&c.storage, &layout::merged_dir()?).await?;
+    let mut by_name: HashMap<String, &Source> = sources.iter().map(|source| (source.name(), source)).collect();
+    let mut covered = Vec::with_capacity(saved.records.len());
+    for record in &saved.records {
+        let source = by_name.remove(&record.name);
+        let whole = match source {
+            Some(Source::Merged(merged)) => {
+                is_same(beside.get(&record.name), merged.facts.bytes, record.facts_etag.as_ref())
+            }
+            _ => true,
+        };
+        let same = whole && is_same(records.get(&record.name).copied(), record.bytes, record.etag.as_ref());
+        match source.filter(|_| same) {
+            Some(source) => covered.push(source.clone()),
+            None => {
+                tracing::info!(record = record.name, "a record is not as it was when its IDs were saved; all are read");
+                return Ok(None);
+            }
+        }
+    }
+    let read = c.storage.read_optional(&layout::saved_ids(&saved.name)?, ReadOptions::new()).await?;
+    let bytes = read.map(|read| read.bytes);
+    let bytes = bytes.filter(|bytes| bytes.len() as u64 == saved.bytes && checksum(bytes) == saved.checksum);
+    let Some(bytes) = bytes else { return Ok(useless(&saved, "it is gone, or another")) };
+    let set = blocking(c.runtime.as_ref(), move || Ok(CompactIdSet::from_bytes(bytes))).await?;
+    let set = match set {
+        Ok(set) => set,
+        Err(error) => return Ok(useless(&saved, &error.to_string())),
+    };
+    if !fits(&set, class, options) {
+        return Ok(useless(&saved, "it is of other IDs"));
+    }
+    Ok(Some(Restored { saved, set, sources: covered }))
+}
+
+fn useless(saved: &SavedIds, why: &str) -> Option<Restored> {
+    tracing::warn!(set = %saved.name, why, "the saved set of IDs is of no use; all records are read");
+    None
+}
+
+/// Whether the IDs are the job's, and their keys made as those that come later will be.
+fn fits(set: &CompactIdSet, class: Option<&str>, options: &IdSetOptions) -> bool {
+    let (Some(map), Some(found)) = (set.map(), set.class()) else { return false };
+    let hash_key = set.hash_key();
+    let wanted = KeyMap::new(found.clone(), options.row_hash, hash_key.unwrap_or_default());
+    class.is_none_or(|class| class == found.to_string())
+        && wanted.is_ok_and(|wanted| wanted == *map)
+        && !hash_key.zip(options.hash_key).is_some_and(|(one, other)| one != other)
+}
+
+/// The data files of tasks whose records were not read at the start.
+///
+/// # Errors
+/// `BadData` naming a record that is damaged or gone; `Storage`.
+pub(crate) async fn data_files_of(
+    c: &Checkpoint,
+    sources: &[Source],
+    id_column: &str,
+    listing: &crate::listing::Listing,
+) -> Result<Vec<DataFile>> {
+    use futures::stream::StreamExt;
+    let damaged = |name: &str, damage: &crate::record::Damage| {
+        Error::bad_data(format!("a committed record is damaged: {damage}: record={}/{name}{}", c.url(), layout::RECORD))
+            .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
+    };
+    let mut files = Vec::new();
+    let mut tasks = Vec::new();
+    for source in sources {
+        match source {
+            Source::Task(_) => tasks.push(source.clone()),
+            Source::Merged(merged) => {
+                let name = merged.name.to_string();
+                for task in load_facts(&c.storage, merged).await?.map_err(|damage| damaged(&name, &damage))? {
+                    files.extend(task.whole().map_err(|d| damaged(&name, &d))?.into_iter().flat_map(|f| f.data_files));
+                }
+            }
+        }
+    }
+    let wanted = Wanted::committed(tasks, listing)?;
+    let mut records = std::pin::pin!(load_records(c, wanted, Some(id_column.to_owned()), whole_or_damage));
+    while let Some(next) = records.next().await {
+        match next? {
+            (_, Ok(record)) => files.extend(record.facts.into_iter().flat_map(|facts| facts.data_files)),
+            (name, Err(damage)) => return Err(damaged(&name, &damage)),
+        }
+    }
+    Ok(files)
+}
