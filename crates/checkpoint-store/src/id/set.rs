@@ -12,6 +12,7 @@ use super::class::IdClass;
 use super::key_source::differing;
 use super::keys::IdColumn;
 use crate::error::{Error, Result};
+use crate::row_hash;
 
 /// A set of IDs. Exact for every caller: a wrong "yes" would lose a row.
 pub trait IdSet: Debug + Send + Sync {
@@ -66,7 +67,11 @@ pub trait IdSet: Debug + Send + Sync {
     }
 }
 
-/// The plain set: every ID whole, in a hash table.
+/// The most values that [`ExactIdSet`] looks up one by one to count a range.
+const MOST_COUNTED: u64 = 1 << 20;
+
+/// The plain set: every ID whole, in a hash table. It counts ranges of up to a million values, each with a
+/// look-up.
 #[derive(Debug, Default)]
 pub struct ExactIdSet {
     class: Option<IdClass>,
@@ -148,6 +153,22 @@ impl IdSet for ExactIdSet {
         (self.ints.capacity() * 17 + self.bytes.capacity() * 17) as u64 + self.bytes_len
     }
 
+    fn count_between(&self, first: i128, last: i128) -> Option<u64> {
+        let wide = last.checked_sub(first)?;
+        if !self.bytes.is_empty() || wide >= i128::from(MOST_COUNTED) {
+            return None;
+        }
+        Some((first..=last).filter(|value| self.ints.contains(value)).count() as u64)
+    }
+
+    fn count_rows(&self, seed: u64, positions: Range<u64>) -> Option<u64> {
+        if !self.bytes.is_empty() || positions.end.saturating_sub(positions.start) > MOST_COUNTED {
+            return None;
+        }
+        let has = |position: &u64| self.ints.contains(&i128::from(row_hash::hash(seed, *position)));
+        Some(positions.filter(has).count() as u64)
+    }
+
     fn contains(&self, ids: &ArrayRef) -> Result<BooleanArray> {
         self.agree(&IdClass::of(ids.data_type())?)?;
         if self.is_empty() {
@@ -185,6 +206,18 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("id", narrow)]).unwrap();
         let rest = done.filter(&batch, "id").unwrap();
         assert_eq!(rest.column(0).as_ref(), &Int32Array::from(vec![5]));
+    }
+
+    #[test]
+    fn counts_ranges_that_are_not_too_wide() {
+        let done = set(Int64Array::from(vec![-3, -2, 5]));
+        let counts = [done.count_between(-3, 5), done.count_between(-1, 4), done.count_between(5, 4)];
+        assert_eq!(counts, [Some(3), Some(0), Some(0)]);
+        assert_eq!(done.count_between(-3, 1 << 20), None, "too many to look up");
+        assert_eq!(done.count_between(i128::MIN, i128::MAX), None);
+        let hashes = set(row_hash::array(u64::MAX, 0, 10));
+        assert_eq!((hashes.count_rows(u64::MAX, 3..12), hashes.count_rows(5, 0..10)), (Some(7), Some(0)));
+        assert_eq!(set(StringArray::from(vec!["1"])).count_between(0, 1), None, "texts have no value");
     }
 
     #[test]
