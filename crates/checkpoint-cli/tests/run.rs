@@ -58,7 +58,8 @@ fn the_documented_fields_are_printed_and_no_others() {
     let plan = ckpt(dir.path(), &plan).exits(0).json();
     assert_eq!(
         keys(&plan),
-        "input_files,input_rows,done_rows,remaining_rows,remaining_files,would_roll_forward,would_void,already_complete"
+        "input_files,input_rows,done_rows,remaining_rows,remaining_files,would_roll_forward,would_void,already_complete,\
+         bytes_read"
     );
     assert_eq!(std::fs::read_dir(dir.path()).expect("lists").count(), 1, "a plan writes nothing");
     let run = ckpt(dir.path(), &job(&["--json", "--keep-checkpoint"])).exits(0).json();

@@ -65,6 +65,8 @@ pub struct PlanReport {
     pub would_void: u64,
     /// Whether there is nothing left to do.
     pub already_complete: bool,
+    /// Bytes read of the input to find this out.
+    pub bytes_read: u64,
 }
 
 /// What a run is doing.

@@ -178,6 +178,73 @@ fn any_row_can_be_the_first() {
     }
 }
 
+#[test]
+fn any_ranges_of_rows_come_back_and_nothing_between_them() {
+    let files = Files::new();
+    let rows = every_type(0, 4000);
+    let mut random = 5u64;
+    let mut number = move |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for (name, properties) in layouts() {
+        let file = files.put("all.parquet", parquet(&rows, properties), Format::Parquet);
+        for batch_rows in [500, 10_000] {
+            let config = ReadConfig::new().with_batch_rows(batch_rows);
+            let mut reader = files.open(&file, &config).expect(name);
+            let mut start = number(50);
+            while start < 4000 {
+                let end = (start + 1 + number(if start % 2 == 0 { 20 } else { 900 })).min(4000);
+                reader.skip_to(start).expect(name);
+                // Told in two steps, as by one who does not know yet what follows.
+                let middle = start + number(end - start + 1);
+                reader.limit(middle, false).expect(name);
+                let mut batches = drain(reader.as_mut()).expect(name);
+                reader.limit(end, true).expect(name);
+                batches.extend(drain(reader.as_mut()).expect(name));
+                assert_same(&join(&batches, &config, start), &rows.slice(start as usize, (end - start) as usize));
+                let windows = (end - 1) / batch_rows as u64 - start / batch_rows as u64 + 1;
+                assert_eq!(batches.len() as u64, windows, "{name}: a limit that is not the last cuts nothing");
+                start = end + number(700);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_an_offset_index_only_the_pages_of_the_rows_are_read() {
+    let text: StringArray = (0..6000).map(|i| Some(format!("{i:08}").repeat(250))).collect();
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+        (0..6000).map(|i| Some((0..i % 40).map(|j| Some(i * j)).collect::<Vec<_>>())),
+    );
+    let ids: Int64Array = (0..6000).map(Some).collect();
+    let rows = batch([("id", Arc::new(ids)), ("text", Arc::new(text)), ("list", Arc::new(lists))]);
+    for dictionary in [true, false] {
+        let files = Files::new();
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(dictionary)
+            .set_dictionary_page_size_limit(50_000)
+            .set_data_page_size_limit(50_000)
+            .set_write_batch_size(16)
+            .build();
+        let bytes = parquet(&rows, properties);
+        let size = bytes.len() as u64;
+        let file = files.put("pages.parquet", bytes, Format::Parquet);
+        let config = ReadConfig::new();
+        let mut reader = files.open(&file, &config).expect("opens");
+        let opened = files.context.bytes_read();
+        for start in [410, 2810, 4810] {
+            reader.skip_to(start).expect("skips");
+            reader.limit(start + 10, true).expect("limits");
+            let batches = drain(reader.as_mut()).expect("reads");
+            assert_same(&join(&batches, &config, start), &rows.slice(start as usize, 10));
+        }
+        let read = files.context.bytes_read() - opened;
+        // A page or two of each column at three places, and once the dictionaries.
+        assert!(size > 12 << 20 && read < 1 << 20, "{read} of {size}");
+    }
+}
+
 /// Rows whose size jumps: mostly small, some of hundreds of kilobytes, in strings and in lists.
 fn skewed(rows: usize) -> RecordBatch {
     let size = |i: usize| if i % 400 > 380 { 150_000 + i } else { i % 50 };

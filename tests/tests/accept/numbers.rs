@@ -136,7 +136,8 @@ fn json_has_the_promised_fields() {
     };
     fields(
         &job.plan(&[]).exits(0),
-        "input_files,input_rows,done_rows,remaining_rows,remaining_files,would_roll_forward,would_void,already_complete",
+        "input_files,input_rows,done_rows,remaining_rows,remaining_files,would_roll_forward,would_void,already_complete,\
+         bytes_read",
     );
     fields(
         &job.run(&["--keep-checkpoint"]).exits(0),

@@ -2,7 +2,7 @@
 
 use checkpoint_pipeline::PlanReport;
 
-use crate::amount::counted;
+use crate::amount::{counted, size};
 use crate::args::RunArgs;
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -28,8 +28,12 @@ fn describe(report: &PlanReport) -> String {
         format!("a run would compute {}", counted(report.remaining_rows, "row"))
     };
     let of = |rows: u64, files: u64| format!("{} in {}", counted(rows, "row"), counted(files, "file"));
+    let input = match report.bytes_read {
+        0 => of(report.input_rows, report.input_files),
+        bytes => format!("{}, {} read", of(report.input_rows, report.input_files), size(bytes)),
+    };
     let mut facts = vec![
-        ("input", of(report.input_rows, report.input_files)),
+        ("input", input),
         ("done", counted(report.done_rows, "row")),
         ("remaining", of(report.remaining_rows, report.remaining_files)),
     ];

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Handle;
 
+use super::budget::ReadAhead;
 use super::footers::Footers;
 use super::text::TextSchemas;
 
@@ -21,11 +22,13 @@ pub struct ReadConfig {
     pub batch_bytes: usize,
     /// Only these top-level columns, in the file's order; all when `None`.
     pub columns: Option<Vec<String>>,
+    /// Bytes of a Parquet row group that are asked for at once.
+    pub(crate) at_once: u64,
 }
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { batch_rows: 1024, batch_bytes: 16 << 20, columns: None }
+        Self { batch_rows: 1024, batch_bytes: 16 << 20, columns: None, at_once: 8 << 20 }
     }
 }
 
@@ -56,6 +59,13 @@ impl ReadConfig {
         self
     }
 
+    /// Asks for fewer bytes at once, for readers of which there are several.
+    #[must_use]
+    pub(crate) fn with_at_once(mut self, bytes: u64) -> Self {
+        self.at_once = bytes;
+        self
+    }
+
     /// Rows of a window, never zero.
     pub(crate) fn window(&self) -> u64 {
         self.batch_rows.max(1) as u64
@@ -74,12 +84,28 @@ pub struct ReadContext {
     bytes_read: Arc<AtomicU64>,
     schemas: Arc<TextSchemas>,
     footers: Arc<Footers>,
+    statistics_of: Option<Arc<str>>,
+    read_ahead: ReadAhead,
 }
 
 impl ReadContext {
     /// A context whose storage calls run on this runtime.
     pub fn new(runtime: Handle) -> Self {
-        Self { runtime, bytes_read: Arc::default(), schemas: Arc::default(), footers: Arc::default() }
+        Self {
+            runtime,
+            bytes_read: Arc::default(),
+            schemas: Arc::default(),
+            footers: Arc::default(),
+            statistics_of: None,
+            read_ahead: ReadAhead::new(),
+        }
+    }
+
+    /// Keeps the statistics that Parquet footers have of this top-level column, if it is of integers.
+    #[must_use]
+    pub(crate) fn with_statistics_of(mut self, column: &str) -> Self {
+        self.statistics_of = Some(column.into());
+        self
     }
 
     /// Counts into a counter that exists already.
@@ -104,6 +130,15 @@ impl ReadContext {
     /// The schemas of text files.
     pub fn schemas(&self) -> &TextSchemas {
         &self.schemas
+    }
+
+    pub(super) fn statistics_of(&self) -> Option<&str> {
+        self.statistics_of.as_deref()
+    }
+
+    /// The memory for what is read before its turn.
+    pub(crate) fn read_ahead(&self) -> &ReadAhead {
+        &self.read_ahead
     }
 
     pub(super) fn footers(&self) -> &Footers {

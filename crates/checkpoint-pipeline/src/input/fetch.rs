@@ -3,13 +3,17 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use checkpoint_fs::{ObjectMeta, ReadOptions};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::budget::{Budget, MOST_KEPT};
 use super::config::ReadContext;
+use super::held::{HeldBytes, Hold};
+use super::parquet::PageMaps;
 use super::source::SourceFile;
+use super::spans::{READ_THROUGH, join, total};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads in flight for one file.
@@ -23,6 +27,19 @@ pub(super) struct FileFetch {
     permits: Semaphore,
     /// A failed read, kept while a decoder that only carries text passes its own error up.
     fault: Mutex<Option<Error>>,
+    held: Arc<HeldBytes>,
+    page_maps: PageMaps,
+    /// What pays for bytes that are held before their turn; without it none are.
+    budget: Option<Budget>,
+    /// What was read, where it is kept for those who read it again.
+    kept: Option<Mutex<Kept>>,
+}
+
+/// What was read and is kept.
+#[derive(Debug, Default)]
+struct Kept {
+    hold: Hold,
+    bytes: u64,
 }
 
 /// A read that runs ahead of its need; dropping it gives it up.
@@ -34,7 +51,58 @@ pub(super) struct Ahead {
 
 impl FileFetch {
     pub(super) fn new(file: SourceFile, context: ReadContext) -> Arc<Self> {
-        Arc::new(Self { file, context, permits: Semaphore::new(CONCURRENT_READS), fault: Mutex::default() })
+        Self::with_budget(file, context, None)
+    }
+
+    /// As [`FileFetch::new`], with memory for what is read before its turn.
+    pub(super) fn with_budget(file: SourceFile, context: ReadContext, budget: Option<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            file,
+            context,
+            permits: Semaphore::new(CONCURRENT_READS),
+            fault: Mutex::default(),
+            held: Arc::default(),
+            page_maps: PageMaps::default(),
+            budget,
+            kept: None,
+        })
+    }
+
+    /// The same file for another reader, which keeps what it reads for this one as far as there is memory.
+    pub(super) fn keeping(&self) -> Arc<Self> {
+        Arc::new(Self {
+            file: self.file.clone(),
+            context: self.context.clone(),
+            permits: Semaphore::new(CONCURRENT_READS),
+            fault: Mutex::default(),
+            held: Arc::clone(&self.held),
+            page_maps: PageMaps::default(),
+            budget: self.budget.clone(),
+            kept: Some(Mutex::default()),
+        })
+    }
+
+    /// Holds what was kept so far.
+    pub(super) fn kept(&self) -> Hold {
+        let kept = self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.map(|kept| kept.hold.clone()).unwrap_or_default()
+    }
+
+    /// Holds what is held from this offset on.
+    pub(super) fn held_from(&self, start: u64) -> Hold {
+        self.held.from(start)
+    }
+
+    /// Keeps no longer what was kept so far.
+    pub(super) fn forget_kept(&self) {
+        if let Some(kept) = &self.kept {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+        }
+    }
+
+    /// The page maps of the columns that are read through this.
+    pub(super) fn page_maps(&self) -> &PageMaps {
+        &self.page_maps
     }
 
     pub(super) fn file(&self) -> &SourceFile {
@@ -65,6 +133,61 @@ impl FileFetch {
         Ahead { range, task: self.context.runtime().spawn(async move { fetch.read_async(wanted).await }) }
     }
 
+    /// Starts to read ranges, joined where they lie close, for whoever asks for them while they are held. Those
+    /// that are held already are held on. Does nothing where there is no memory for all; a
+    /// file whose turn it is waits for it. Blocks for that, and not for the bytes.
+    pub(super) fn hold_ahead(self: &Arc<Self>, ranges: Vec<Range<u64>>) -> Hold {
+        let Some(budget) = &self.budget else { return Hold::default() };
+        let missing = self.missing(ranges.clone());
+        let bytes = total(&missing);
+        let memory = match bytes {
+            0 => None,
+            _ => match self.context.runtime().block_on(budget.take(bytes)) {
+                Some(memory) => Some(memory),
+                None => return Hold::default(),
+            },
+        };
+        self.start_holding(ranges, missing, memory)
+    }
+
+    /// As [`FileFetch::hold_ahead`], for rows that are read now: whatever it takes.
+    pub(super) fn hold_now(self: &Arc<Self>, ranges: Vec<Range<u64>>) -> Hold {
+        let missing = self.missing(ranges.clone());
+        self.start_holding(ranges, missing, None)
+    }
+
+    fn missing(&self, ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let joined = join(ranges, READ_THROUGH);
+        joined.into_iter().flat_map(|range| self.held.missing(range)).collect()
+    }
+
+    fn start_holding(
+        self: &Arc<Self>,
+        ranges: Vec<Range<u64>>,
+        missing: Vec<Range<u64>>,
+        memory: Option<tokio::sync::OwnedSemaphorePermit>,
+    ) -> Hold {
+        let mut hold = Hold::default();
+        for piece in ranges.iter().flat_map(|range| self.held.within(range)) {
+            hold.add(piece);
+        }
+        let mut memory = memory;
+        for range in missing {
+            let units = ((range.end - range.start) / 1024) as usize;
+            let part = memory.as_mut().and_then(|all| all.split(units.min(all.num_permits())));
+            let ahead = self.spawn(range.clone());
+            let abort = ahead.abort_handle();
+            hold.add(self.held.expect(range, async move { ahead.await.ok()?.ok() }, abort, part));
+        }
+        hold
+    }
+
+    /// Reads past what is held.
+    fn spawn(self: &Arc<Self>, range: Range<u64>) -> JoinHandle<Result<Bytes>> {
+        let fetch = Arc::clone(self);
+        self.context.runtime().spawn(async move { fetch.request(range).await })
+    }
+
     /// Waits for a read that was started.
     pub(super) fn join(&self, mut ahead: Ahead) -> Result<Bytes> {
         match self.context.runtime().block_on(&mut ahead.task) {
@@ -79,9 +202,42 @@ impl FileFetch {
         if range.start >= range.end {
             return Ok(Bytes::new());
         }
+        let mut parts = Vec::new();
+        let mut at = range.start;
+        for piece in self.held.within(&range) {
+            let Range { start, end } = piece.range();
+            let to = end.min(range.end);
+            if to <= at {
+                continue;
+            }
+            if start > at {
+                parts.push(self.request(at..start).await?);
+                at = start;
+            }
+            parts.push(match piece.bytes().await {
+                Some(bytes) => bytes.slice((at - start) as usize..(to - start) as usize),
+                None => self.request(at..to).await?,
+            });
+            at = to;
+        }
+        if at < range.end {
+            parts.push(self.request(at..range.end).await?);
+        }
+        match parts.as_slice() {
+            [only] => Ok(only.clone()),
+            parts => {
+                let mut whole = BytesMut::with_capacity((range.end - range.start) as usize);
+                parts.iter().for_each(|part| whole.extend_from_slice(part));
+                Ok(whole.freeze())
+            }
+        }
+    }
+
+    /// Asks the storage.
+    async fn request(&self, range: Range<u64>) -> Result<Bytes> {
         // The semaphore is never closed, so a failed acquire cannot happen; reading without it is harmless.
         let _permit = self.permits.acquire().await.ok();
-        let wanted = range.end - range.start;
+        let (start, wanted) = (range.start, range.end - range.start);
         let options = ReadOptions::new().range(Some(range));
         let result = match self.file.storage.read(&self.file.path, options).await {
             Ok(result) => result,
@@ -100,7 +256,21 @@ impl FileFetch {
         if (result.bytes.len() as u64) < wanted {
             return Err(self.changed(format!("{} bytes came where {wanted} were asked", result.bytes.len())));
         }
+        self.keep(start, &result.bytes);
         Ok(result.bytes)
+    }
+
+    /// Keeps what was read, where that is wanted and there is memory.
+    fn keep(&self, start: u64, bytes: &Bytes) {
+        let (Some(kept), Some(budget)) = (&self.kept, &self.budget) else { return };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = kept.bytes + bytes.len() as u64;
+        if after <= MOST_KEPT
+            && let Some(memory) = budget.try_take(bytes.len() as u64)
+        {
+            kept.hold.add(self.held.put(start, bytes.clone(), Some(memory)));
+            kept.bytes = after;
+        }
     }
 
     fn check_unchanged(&self, now: &ObjectMeta) -> Result<()> {

@@ -32,12 +32,14 @@
 //! same order, the same schemas and the same batches, in every attempt.
 //!
 //! # Memory
-//! An open reader holds about 64 MiB at most for files as they are commonly written: blocks that were read
+//! Files whose turn has not come yet hold at most 20 MiB together, and the one that is read as much again. An open reader holds about 64 MiB at most for files as they are commonly written: blocks that were read
 //! and are read ahead, one decoding step, one batch in the making, and the batch given out. What can make
 //! it more: an Arrow record batch is decoded as a unit, however large its writer made it; so are Parquet
 //! pages, but for large ones of byte arrays, which are split; every Parquet column has a page at a time, so
 //! very many columns add up; and a row can be as large as it likes.
 
+mod access;
+mod budget;
 mod config;
 mod count;
 mod decode;
@@ -45,6 +47,7 @@ mod discover;
 mod fetch;
 mod footers;
 mod glob;
+mod held;
 mod ipc;
 mod parquet;
 mod reach;
@@ -52,12 +55,17 @@ mod reader;
 mod sequential;
 mod sizes;
 mod source;
+mod spans;
 mod text;
 mod windows;
 
+pub(crate) use self::access::FileAccess;
+pub(crate) use self::budget::ReadAhead;
 pub use self::config::{ReadConfig, ReadContext};
 pub use self::count::count_rows;
 pub use self::discover::discover;
+pub(crate) use self::held::Hold;
+pub(crate) use self::parquet::ParquetLook;
 pub(crate) use self::reach::Reach;
 pub use self::reader::{BatchReader, open};
 pub use self::sizes::decoded_size;

@@ -1,5 +1,7 @@
 //! Opening a file for reading, whatever its format.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
@@ -32,11 +34,20 @@ pub trait BatchReader: Send {
 
     /// Leaves out all rows before `row`: the next batch starts there, and ends where its window does.
     /// A row that was passed already changes nothing. Parquet reads nothing of row groups that are left
-    /// out, and only page headers of pages; other formats read on and drop the rows.
+    /// out, nor of pages where the file has an offset index, and else only the headers of pages; other formats
+    /// read on and drop the rows.
     ///
     /// # Errors
     /// As [`BatchReader::next`].
     fn skip_to(&mut self, row: u64) -> Result<()>;
+
+    /// Gives no rows from `row` on until a later row is set, so that what only they need is not read. At the limit
+    /// [`BatchReader::next`] gives `None`; a batch that could go on beyond it may be held back for the rows that
+    /// follow, unless `last` says that they do not.
+    ///
+    /// # Errors
+    /// As [`BatchReader::next`].
+    fn limit(&mut self, row: u64, last: bool) -> Result<()>;
 }
 
 /// Opens a file: reads its footer or header, unless the context keeps a footer from before. Every read checks
@@ -45,8 +56,12 @@ pub trait BatchReader: Send {
 /// # Errors
 /// As [`BatchReader::next`]; `InvalidConfig` for a text file without a schema in the context.
 pub fn open(file: &SourceFile, config: &ReadConfig, context: &ReadContext) -> Result<Box<dyn BatchReader>> {
-    let fetch = FileFetch::new(file.clone(), context.clone());
-    match file.format {
+    open_fetch(FileFetch::new(file.clone(), context.clone()), config)
+}
+
+/// As [`open`], through a fetch that is there already.
+pub(super) fn open_fetch(fetch: Arc<FileFetch>, config: &ReadConfig) -> Result<Box<dyn BatchReader>> {
+    match fetch.file().format {
         Format::Parquet => Ok(Box::new(ParquetReader::open(fetch, config)?)),
         Format::ArrowIpc => Ok(Box::new(IpcReader::open(fetch, config)?)),
         Format::JsonLines | Format::Csv => text::open(fetch, config),

@@ -19,6 +19,9 @@ pub(super) struct Windows {
     joinable: bool,
     /// The position of the first row that was not given out yet.
     position: u64,
+    /// The first row that is not to be given out, and whether no row follows the last one before it.
+    limit: u64,
+    limit_ends: bool,
     chunk: Option<RecordBatch>,
     pending: Vec<RecordBatch>,
     pending_rows: u64,
@@ -32,6 +35,8 @@ impl Windows {
             bytes: config.cut_bytes(),
             joinable: schema.fields().iter().all(|f| joins_safely(f.data_type())),
             position: 0,
+            limit: u64::MAX,
+            limit_ends: true,
             chunk: None,
             pending: Vec::new(),
             pending_rows: 0,
@@ -42,6 +47,16 @@ impl Windows {
     /// The position of the next row to be given out.
     pub(super) fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Gives no rows from `row` on. Unless they end there, a batch that could go on waits for more.
+    pub(super) fn limit(&mut self, row: u64, ends: bool) {
+        (self.limit, self.limit_ends) = (row, ends);
+    }
+
+    /// Whether all rows before the limit are here.
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.position + self.pending_rows >= self.limit
     }
 
     /// Adds the rows that follow. Only after [`Windows::pop`] gave `None`.
@@ -93,8 +108,12 @@ impl Windows {
     pub(super) fn pop(&mut self, at_end: bool) -> Result<Option<(u64, RecordBatch)>, arrow::error::ArrowError> {
         while let Some(chunk) = self.chunk.take() {
             let next = self.position + self.pending_rows;
+            if next >= self.limit {
+                self.chunk = Some(chunk);
+                break;
+            }
             let room = self.rows - next % self.rows;
-            let most = room.min(chunk.num_rows() as u64) as usize;
+            let most = room.min(chunk.num_rows() as u64).min(self.limit - next) as usize;
             let rows = rows_to_reach(&chunk, 0, most, self.bytes.saturating_sub(self.pending_bytes));
             let piece = chunk.slice(0, rows);
             if rows < chunk.num_rows() {
@@ -107,7 +126,8 @@ impl Windows {
                 return self.flush();
             }
         }
-        if at_end { self.flush() } else { Ok(None) }
+        let ended = if self.is_at_limit() { self.limit_ends } else { at_end };
+        if ended { self.flush() } else { Ok(None) }
     }
 
     fn flush(&mut self) -> Result<Option<(u64, RecordBatch)>, arrow::error::ArrowError> {
@@ -236,6 +256,28 @@ mod tests {
         windows.push(numbers(100, 110));
         let (position, batch) = windows.pop(false).expect("joins").expect("a batch");
         assert_eq!((position, batch.num_rows(), first(&batch)), (100, 10, 100));
+    }
+
+    #[test]
+    fn a_limit_holds_back_what_could_go_on_and_ends_what_cannot() {
+        let config = ReadConfig::new().with_batch_rows(10);
+        let mut windows = Windows::new(&config, &numbers(0, 1).schema());
+        let pop = |windows: &mut Windows| {
+            windows.pop(false).expect("joins").map(|(position, batch)| (position, batch.num_rows(), first(&batch)))
+        };
+        windows.limit(14, false);
+        windows.push(numbers(0, 18));
+        assert_eq!((pop(&mut windows), pop(&mut windows)), (Some((0, 10, 0)), None));
+        assert!(windows.is_at_limit());
+        windows.limit(17, false);
+        assert_eq!(pop(&mut windows), None, "seven of ten");
+        windows.limit(17, true);
+        assert_eq!((pop(&mut windows), pop(&mut windows)), (Some((10, 7, 10)), None));
+        assert!(!windows.skip_to(17));
+        windows.limit(u64::MAX, true);
+        assert_eq!(pop(&mut windows), None, "one row waits");
+        windows.push(numbers(18, 25));
+        assert_eq!(pop(&mut windows), Some((17, 3, 17)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The reader: input files in order, done rows left out, batches handed to whichever worker is free.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -10,17 +11,20 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::item::{Item, Places, place};
+use super::lanes::{Lane, Lanes, Warm};
 use super::prepare::{Prepared, missing_id_column};
 use super::repeats::{Repeats, find_repeats};
-use super::scout::{Next, Scout};
-use crate::error::{Error, Result};
-use crate::input::{self, ReadConfig, ReadContext, SourceFile, decoded_size};
+use super::stretches::Stretch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::{self, FileAccess, ParquetLook, ReadAhead, ReadConfig, ReadContext, SourceFile, decoded_size};
 use crate::pipeline::{Ids, Pipeline, ROW_HASH_COLUMN, RowFilter};
-use crate::report::{Counters, Stage, add};
+use crate::report::{Counters, Stage, add, get};
 use crate::row_hash;
 
 /// Memory is counted in units of this many bytes.
 const UNIT: u64 = 1024;
+/// Bytes of IDs that are asked for at once, by each of several files.
+const ID_BYTES_AT_ONCE: u64 = 2 << 20;
 
 /// Reads all files on one blocking thread.
 pub(super) struct Feed {
@@ -34,6 +38,7 @@ pub(super) struct Feed {
     memory_factor: u64,
     halt: CancellationToken,
     unique: Option<Repeats>,
+    warm: Option<Warm>,
     skipped: u64,
 }
 
@@ -43,6 +48,7 @@ impl Feed {
         prepared: &Prepared,
         done: Arc<dyn IdSet>,
         halt: CancellationToken,
+        warm: Option<Warm>,
     ) -> Result<Self> {
         let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
         let memory_units = (pipeline.memory as u64 / UNIT).max(1).min(u64::from(u32::MAX));
@@ -57,6 +63,7 @@ impl Feed {
             memory_units,
             memory_factor: pipeline.transform.memory_factor().max(1) as u64,
             halt,
+            warm,
             skipped: 0,
         })
     }
@@ -66,9 +73,10 @@ impl Feed {
     /// # Errors
     /// As reading and the ID column give.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
-        let rows = self.rows.clone();
-        for (file, total) in rows.files.iter().zip(&rows.totals) {
-            if !self.read_file(file, *total, sender)? {
+        let (rows, done, halt) = (self.rows.clone(), self.done.clone(), self.halt.clone());
+        let mut lanes = Lanes::new(rows, done, self.unique.is_some(), halt, self.warm.take());
+        while let Some(lane) = lanes.next() {
+            if !self.read_file(lane, sender)? {
                 break;
             }
         }
@@ -76,35 +84,78 @@ impl Feed {
     }
 
     /// Reads a file, whole rows only where some may be left. False when the run is over.
-    fn read_file(&mut self, file: &Arc<SourceFile>, total: Option<u64>, sender: &mpsc::Sender<Item>) -> Result<bool> {
-        let (rows, done) = (self.rows.clone(), self.done.clone());
-        let mut scout = self.timed(|| Scout::new(&rows, file, total, done.as_ref()))?;
+    ///
+    /// # Errors
+    /// As reading gives; `OutcomeUnknown` when rows of the file were neither read nor known to be done.
+    fn read_file(&mut self, mut lane: Lane, sender: &mpsc::Sender<Item>) -> Result<bool> {
         let mut open: Option<OpenFile> = None;
+        let before = get(&self.counters.read_rows);
+        let mut last = 0;
         while !self.halt.is_cancelled() {
-            match self.timed(|| scout.next(done.as_ref()))? {
-                None => return Ok(true),
-                Some(Next::Done { ids, places }) => self.count(&ids, &places, ids.len() as u64)?,
-                Some(Next::Read(range)) => {
+            let stretch = self.timed(|| lane.next())?;
+            if let (Some(open), None | Some(Stretch::Done { .. })) = (&mut open, &stretch)
+                && open.is_limited()
+            {
+                // Rows that wait for others to follow have waited in vain.
+                self.timed(|| open.limit_here())?;
+                if !self.read_rows(open, sender)? {
+                    return Ok(false);
+                }
+            }
+            match stretch {
+                None => {
+                    let counted = get(&self.counters.read_rows) - before;
+                    return if counted == last || last == u64::MAX || self.rows.is_filtered() {
+                        Ok(true)
+                    } else {
+                        Err(unaccounted(&lane.file, last, counted))
+                    };
+                }
+                Some(Stretch::Done { rows, ids }) => {
+                    last = rows.end;
+                    self.count_done(&rows, &ids)?;
+                }
+                Some(Stretch::Read { rows, ahead }) => {
+                    last = rows.end;
                     let open = match &mut open {
                         Some(open) => open,
-                        none => none.insert(self.timed(|| rows.open(file))?),
+                        none => none.insert(self.timed(|| self.rows.open(&lane.file, &lane.access))?),
                     };
-                    self.timed(|| open.skip_to(range.start))?;
-                    while open.position() < range.end && !self.halt.is_cancelled() {
-                        let Some(piece) = self.timed(|| open.next())? else { break };
-                        let done = done.contains(piece.ids.array())?;
-                        self.count(&piece.ids, &piece.places, done.true_count() as u64)?;
-                        if let Some(rest) = piece.without(&done)?
-                            && !self.send(rest, sender)?
-                        {
-                            return Ok(false);
-                        }
+                    self.timed(|| open.go_on(rows))?;
+                    if !self.read_rows(open, sender)? {
+                        return Ok(false);
                     }
-                    self.timed(|| scout.skip_to(open.position()))?;
+                    drop(ahead);
                 }
             }
         }
         Ok(false)
+    }
+
+    /// Sends the rows of an open file up to its limit. False when the run is over.
+    fn read_rows(&mut self, open: &mut OpenFile, sender: &mpsc::Sender<Item>) -> Result<bool> {
+        while let Some(piece) = self.timed(|| open.next())? {
+            let done = self.done.contains(piece.ids.array())?;
+            self.count(&piece.ids, &piece.places, done.true_count() as u64)?;
+            if let Some(rest) = piece.without(&done)?
+                && !self.send(rest, sender)?
+            {
+                return Ok(false);
+            }
+            if self.halt.is_cancelled() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Counts rows that are done and were not read.
+    fn count_done(&mut self, rows: &Range<u64>, ids: &[(IdColumn, Places)]) -> Result<()> {
+        if let Some(unique) = &mut self.unique {
+            ids.iter().try_for_each(|(ids, places)| unique.insert(&self.rows, ids, places))?;
+        }
+        let count = rows.end - rows.start;
+        self.add(count, count)
     }
 
     /// Counts rows that were read, so many of them done.
@@ -112,10 +163,14 @@ impl Feed {
     /// # Errors
     /// `BadData` when more rows are done than IDs, or one is there twice and that is looked for.
     fn count(&mut self, ids: &IdColumn, places: &Places, done_rows: u64) -> Result<()> {
-        add(&self.counters.read_rows, ids.len() as u64);
         if let Some(unique) = &mut self.unique {
             unique.insert(&self.rows, ids, places)?;
         }
+        self.add(ids.len() as u64, done_rows)
+    }
+
+    fn add(&mut self, rows: u64, done_rows: u64) -> Result<()> {
+        add(&self.counters.read_rows, rows);
         self.skipped += done_rows;
         add(&self.counters.skipped_rows, done_rows);
         if self.skipped > self.done.len() {
@@ -146,6 +201,15 @@ impl Feed {
     }
 }
 
+/// The error for a file of whose rows some were lost on the way: rather no end than one without them.
+fn unaccounted(file: &SourceFile, rows: u64, counted: u64) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!("rows are unaccounted for: {counted} of {rows} were read or done before: file={}", file.location),
+    )
+    .with_hint("the checkpoint is kept; run the same command again, and please report this")
+}
+
 /// The rows of the job: all files, the filter and row hashes applied, IDs checked.
 pub(super) struct Rows {
     pub(super) files: Vec<Arc<SourceFile>>,
@@ -171,23 +235,13 @@ impl Rows {
         }
     }
 
-    /// The same rows, read for their IDs alone where nothing else is needed to know them.
-    pub(super) fn ids_only(pipeline: &Pipeline, prepared: &Prepared) -> Arc<Self> {
-        Self::new(pipeline, prepared, ReadConfig::new()).narrowed()
-    }
-
     /// The same rows, for their IDs alone.
     pub(super) fn narrowed(&self) -> Arc<Self> {
         let columns = match (&self.ids, &self.filter) {
             (Ids::Column(name), None) => Some(vec![name.clone()]),
             _ => None,
         };
-        self.with_config(ReadConfig::new().with_batch_rows(8192).with_columns(columns))
-    }
-
-    /// The same rows in the same batches, with only these columns.
-    pub(super) fn with_columns(&self, columns: Vec<String>) -> Arc<Self> {
-        self.with_config(self.config.clone().with_columns(Some(columns)))
+        self.with_config(ReadConfig::new().with_batch_rows(8192).with_at_once(ID_BYTES_AT_ONCE).with_columns(columns))
     }
 
     fn with_config(&self, config: ReadConfig) -> Arc<Self> {
@@ -215,22 +269,51 @@ impl Rows {
         self.filter.is_some()
     }
 
-    /// The most rows of a batch; no batch goes beyond a multiple of it.
-    pub(super) fn window(&self) -> u64 {
-        self.config.batch_rows.max(1) as u64
+    /// The memory for what is read before its turn.
+    pub(super) fn read_ahead(&self) -> &ReadAhead {
+        self.context.read_ahead()
     }
 
-    pub(super) fn open(self: &Arc<Self>, file: &Arc<SourceFile>) -> Result<OpenFile> {
-        let reader =
-            input::open(file, &self.config, &self.context).map_err(|error| self.explain_missing_column(error, file))?;
-        Ok(OpenFile {
-            rows: self.clone(),
-            reader,
-            file: file.clone(),
-            hash_seed: row_hash::seed(&file.hash_key()),
-            hash_position: 0,
-            position: 0,
-        })
+    /// A file of the job, to be looked at and then read.
+    pub(super) fn access(&self, index: usize, file: &SourceFile) -> Arc<FileAccess> {
+        Arc::new(FileAccess::new(file, &self.context, self.read_ahead().of_file(index)))
+    }
+
+    /// What a Parquet file says of the rows that will be read of it.
+    ///
+    /// # Errors
+    /// As opening it gives.
+    pub(super) fn look(&self, access: &FileAccess) -> Result<ParquetLook> {
+        access.look(&self.config, self.id_column())
+    }
+
+    /// Opens a file for its rows.
+    ///
+    /// # Errors
+    /// As reading gives.
+    pub(super) fn open(self: &Arc<Self>, file: &Arc<SourceFile>, access: &FileAccess) -> Result<OpenFile> {
+        let reader = access.open(&self.config).map_err(|error| self.explain_missing_column(error, file))?;
+        Ok(OpenFile::new(self, reader, file))
+    }
+
+    /// Opens a file for its IDs alone, which are kept for who reads the rows after.
+    ///
+    /// # Errors
+    /// As reading gives.
+    pub(super) fn open_ids(&self, file: &Arc<SourceFile>, access: &FileAccess) -> Result<OpenFile> {
+        let ids = self.narrowed();
+        let reader = access.open_for_look(&ids.config).map_err(|error| ids.explain_missing_column(error, file))?;
+        Ok(OpenFile::new(&ids, reader, file))
+    }
+
+    /// Opens a file by itself.
+    ///
+    /// # Errors
+    /// As reading gives.
+    pub(super) fn open_alone(self: &Arc<Self>, file: &Arc<SourceFile>) -> Result<OpenFile> {
+        let reader = input::open(file, &self.config, &self.context);
+        let reader = reader.map_err(|error| self.explain_missing_column(error, file))?;
+        Ok(OpenFile::new(self, reader, file))
     }
 
     /// A projection on a column that is not there fails in the reader; say it as everywhere else.
@@ -254,6 +337,7 @@ pub(super) struct OpenFile {
     hash_seed: u64,
     hash_position: u64,
     position: u64,
+    limit: u64,
 }
 
 /// A batch of input rows, every ID fit to name its row.
@@ -265,7 +349,19 @@ pub(super) struct Piece {
 }
 
 impl OpenFile {
-    /// The next rows; `None` at the end of the file.
+    fn new(rows: &Arc<Rows>, reader: Box<dyn input::BatchReader>, file: &Arc<SourceFile>) -> Self {
+        Self {
+            rows: rows.clone(),
+            reader,
+            file: file.clone(),
+            hash_seed: row_hash::seed(&file.hash_key()),
+            hash_position: 0,
+            position: 0,
+            limit: u64::MAX,
+        }
+    }
+
+    /// The next rows; `None` at the end of the file, or where its rows are limited.
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
         loop {
             let Some((start, mut records)) = self.reader.next()? else { return Ok(None) };
@@ -288,11 +384,6 @@ impl OpenFile {
         }
     }
 
-    /// The position in the file of the row that comes next.
-    pub(super) fn position(&self) -> u64 {
-        self.position
-    }
-
     /// Leaves out all rows before `row`. Not for filtered rows, whose hashes count what the filter keeps.
     pub(super) fn skip_to(&mut self, row: u64) -> Result<()> {
         if row > self.position {
@@ -300,6 +391,30 @@ impl OpenFile {
             (self.position, self.hash_position) = (row, row);
         }
         Ok(())
+    }
+
+    /// Gives no rows from `row` on; those before may wait for more to follow, unless they are the `last`.
+    pub(super) fn limit(&mut self, row: u64, last: bool) -> Result<()> {
+        self.limit = row;
+        self.reader.limit(row, last)
+    }
+
+    /// Gives these rows next: after those up to the limit, which may wait for them, or after a gap.
+    pub(super) fn go_on(&mut self, rows: Range<u64>) -> Result<()> {
+        if self.limit != rows.start {
+            self.skip_to(rows.start)?;
+        }
+        self.limit(rows.end, false)
+    }
+
+    /// Whether its rows end before the file does, as far as is known.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit < u64::MAX
+    }
+
+    /// Says that no row follows those up to the limit.
+    pub(super) fn limit_here(&mut self) -> Result<()> {
+        self.reader.limit(self.limit, true)
     }
 
     fn broken(&self, what: &str, error: impl std::fmt::Display) -> Error {

@@ -4,14 +4,15 @@ mod apart;
 mod contract;
 mod failing;
 mod feed;
-mod id_reader;
 mod item;
+mod lanes;
 mod prepare;
 mod probe;
 mod repeats;
 mod same_ids;
 mod scout;
 mod settings;
+mod stretches;
 mod task;
 mod worker;
 
@@ -124,7 +125,7 @@ fn every_row_is_done(counters: &Counters) -> Result<()> {
 /// Reads, transforms and commits everything that is left.
 async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) -> Result<()> {
     let counters = pipeline.counters();
-    probe::overlap(pipeline, prepared, attempt.ids()).await?;
+    let warm = probe::overlap(pipeline, prepared, attempt.ids()).await?;
     let shared = Arc::new(Shared::new(pipeline, prepared, attempt)?);
     if let Some(schema) = shared.output_schema() {
         pipeline.transform.expect_output(&schema);
@@ -132,7 +133,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
     counters.set_phase(Phase::Running);
     let (sender, receiver) = mpsc::channel(pipeline.workers);
     let receiver = tokio::sync::Mutex::new(receiver);
-    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone())?;
+    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), warm)?;
     let reading = tokio::task::spawn_blocking(move || feed.run(&sender));
     // A stop asks every worker to end its task with the batches that it has.
     let stopping = pipeline.stop();
@@ -197,9 +198,11 @@ pub(crate) async fn plan(pipeline: Pipeline) -> Result<PlanReport> {
     };
     if let Some(rows) = preview.already_complete {
         (report.input_rows, report.done_rows, report.already_complete) = (rows, rows, true);
+        report.bytes_read = get(&pipeline.counters.bytes_read);
         return Ok(report);
     }
     let counts = probe::count(&pipeline, &prepared, preview.ids).await?;
+    report.bytes_read = get(&pipeline.counters.bytes_read);
     for (rows, done) in counts {
         report.input_rows += rows;
         report.done_rows += done;

@@ -50,7 +50,10 @@ impl Prepared {
             checkpoint = checkpoint.with_control(pipeline.registry.open_dir(url, options).await?);
         }
         let counters = pipeline.counters();
-        let context = ReadContext::new(tokio::runtime::Handle::current()).with_counter(counters.bytes_read.clone());
+        let mut context = ReadContext::new(tokio::runtime::Handle::current()).with_counter(counters.bytes_read.clone());
+        if let Ids::Column(name) = &pipeline.ids {
+            context = context.with_statistics_of(name);
+        }
         let files = input::discover(&pipeline.registry, &pipeline.inputs, options, pipeline.input_format).await?;
         let schemas = input::infer_schemas(&files, &context).await?;
         let context = context.with_schemas(schemas);

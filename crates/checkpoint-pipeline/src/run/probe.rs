@@ -2,28 +2,36 @@
 
 use std::sync::Arc;
 
-use checkpoint_store::IdSet;
+use checkpoint_store::{IdSet, show_id};
+use futures::{StreamExt, TryStreamExt, stream};
 
-use super::feed::Rows;
-use super::id_reader::IdReader;
+use super::feed::{OpenFile, Rows};
+use super::lanes::Warm;
 use super::prepare::Prepared;
+use super::scout::{Closeness, Scout};
 use crate::error::{Error, ErrorKind, Result};
+use crate::input::SourceFile;
 use crate::pipeline::Pipeline;
 
+/// Every row, and no IDs.
+const CLOSE: Closeness = Closeness { exact: true, with_ids: false };
+/// Files that are counted at once.
+const CONCURRENT_FILES: usize = 8;
+
 /// Stops a resume whose input has nothing in common with what is done: its IDs are made anew in each run,
-/// or its paths are spelled another way.
-pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dyn IdSet>) -> Result<()> {
+/// or its paths are spelled another way. Gives the file that was looked at last, whose IDs are at hand.
+pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dyn IdSet>) -> Result<Option<Warm>> {
     if done.is_empty() || pipeline.allow_changed_read {
-        return Ok(());
+        return Ok(None);
     }
-    let rows = Rows::ids_only(pipeline, prepared);
+    let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
     let done_len = done.len();
     // The first rows of an input are mostly the first that were done: this reads little, save where
     // nothing matches at all.
-    let (found, example) = blocking(move || first_match(&rows, done.as_ref())).await?;
-    if found {
-        return Ok(());
-    }
+    let example = match blocking(move || first_match(&rows, &done)).await? {
+        Match::At(warm) => return Ok(warm),
+        Match::None(example) => example,
+    };
     Err(Error::new(
         ErrorKind::Conflict,
         format!(
@@ -37,41 +45,100 @@ pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<
     ))
 }
 
-fn first_match(rows: &Arc<Rows>, done: &dyn IdSet) -> Result<(bool, String)> {
-    let mut example = String::from("none, as the input has no rows");
-    let mut first = true;
-    for (file, total) in rows.files.iter().zip(&rows.totals) {
-        let mut reader = IdReader::open(rows, file, *total)?;
-        while let Some((ids, _)) = reader.next()? {
-            if first {
-                example = checkpoint_store::show_id(ids.array(), 0);
-                first = false;
+/// The first row that is done.
+enum Match {
+    /// Found in this file, or in one of which nothing is at hand.
+    At(Option<Warm>),
+    /// There is none; with the first ID of the input.
+    None(String),
+}
+
+fn first_match(rows: &Arc<Rows>, done: &Arc<dyn IdSet>) -> Result<Match> {
+    let mut example = None;
+    for (index, (file, total)) in rows.files.iter().zip(&rows.totals).enumerate() {
+        rows.read_ahead().set_turn(index);
+        let access = rows.access(index, file);
+        let mut scout = Scout::new(rows, file, &access, *total, done, CLOSE)?;
+        let mut found = false;
+        if scout.can_tell() {
+            for part in scout.parts(*total) {
+                scout.runs(&part, &mut |run| {
+                    found = run.done;
+                    Ok(!found)
+                })?;
+                if found {
+                    return Ok(Match::At(Some(Warm { index, access })));
+                }
+                access.forget_kept();
             }
-            if done.contains(ids.array())?.true_count() > 0 {
-                return Ok((true, example));
+        } else {
+            let mut ids = rows.narrowed().open_alone(file)?;
+            while let Some(piece) = ids.next()? {
+                example.get_or_insert_with(|| show_id(piece.ids.array(), 0));
+                if done.contains(piece.ids.array())?.true_count() > 0 {
+                    return Ok(Match::At(None));
+                }
             }
         }
     }
-    Ok((false, example))
+    let example = match example {
+        Some(example) => Some(example),
+        None => first_id(rows)?,
+    };
+    Ok(Match::None(example.unwrap_or_else(|| String::from("none, as the input has no rows"))))
+}
+
+fn first_id(rows: &Arc<Rows>) -> Result<Option<String>> {
+    let narrow = rows.narrowed();
+    for file in &narrow.files {
+        if let Some(piece) = narrow.open_alone(file)?.next()? {
+            return Ok(Some(show_id(piece.ids.array(), 0)));
+        }
+    }
+    Ok(None)
 }
 
 /// Rows, and done rows, of each file.
 pub(super) async fn count(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dyn IdSet>) -> Result<Vec<(u64, u64)>> {
-    let rows = Rows::ids_only(pipeline, prepared);
-    let counting = move || {
-        let mut counts = Vec::with_capacity(rows.files.len());
-        for (file, total) in rows.files.iter().zip(&rows.totals) {
-            let (mut all, mut finished) = (0, 0);
-            let mut reader = IdReader::open(&rows, file, *total)?;
-            while let Some((ids, _)) = reader.next()? {
-                all += ids.len() as u64;
-                finished += done.contains(ids.array())?.true_count() as u64;
-            }
-            counts.push((all, finished));
+    let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
+    let files: Vec<_> = rows.files.iter().cloned().zip(rows.totals.clone()).enumerate().collect();
+    let counts = files.into_iter().map(|(index, (file, total))| {
+        let (rows, done) = (rows.clone(), done.clone());
+        blocking(move || count_file(&rows, index, &file, total, &done))
+    });
+    stream::iter(counts).buffered(CONCURRENT_FILES).try_collect().await
+}
+
+fn count_file(
+    rows: &Arc<Rows>,
+    index: usize,
+    file: &Arc<SourceFile>,
+    total: Option<u64>,
+    done: &Arc<dyn IdSet>,
+) -> Result<(u64, u64)> {
+    let (mut all, mut finished) = (0, 0);
+    let access = rows.access(index, file);
+    let mut count = |rows: u64, done: u64| (all, finished) = (all + rows, finished + done);
+    if let Some(total) = total.filter(|_| done.is_empty() && !rows.is_filtered()) {
+        return Ok((total, 0));
+    }
+    let mut scout = Scout::new(rows, file, &access, total, done, CLOSE)?;
+    if scout.can_tell() {
+        for part in scout.parts(total) {
+            scout.runs(&part, &mut |run| {
+                let length = run.rows.end - run.rows.start;
+                count(length, if run.done { length } else { 0 });
+                Ok(true)
+            })?;
+            access.forget_kept();
         }
-        Ok(counts)
-    };
-    blocking(counting).await
+    } else {
+        let mut ids: OpenFile = rows.narrowed().open_alone(file)?;
+        while let Some(piece) = ids.next()? {
+            count(piece.ids.len() as u64, done.contains(piece.ids.array())?.true_count() as u64);
+        }
+    }
+    Ok((all, finished))
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

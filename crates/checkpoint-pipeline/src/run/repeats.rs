@@ -68,7 +68,7 @@ impl Repeats {
 fn with_places(rows: &Arc<Rows>, mut repeats: Vec<Repeat>) -> Result<String> {
     let narrow = rows.narrowed();
     'files: for file in &narrow.files {
-        let mut open = narrow.open(file)?;
+        let mut open = narrow.open_alone(file)?;
         while repeats.iter().any(|repeat| repeat.first.is_none()) {
             let Some(piece) = open.next()? else { continue 'files };
             for repeat in repeats.iter_mut().filter(|repeat| repeat.first.is_none()) {
@@ -90,7 +90,7 @@ pub(super) fn find_repeats(rows: &Arc<Rows>, done: &dyn IdSet, skipped: u64) -> 
     let mut seen = Repeats::new(&narrow);
     let mut repeats = Vec::new();
     'files: for file in &narrow.files {
-        let mut open = narrow.open(file)?;
+        let mut open = narrow.open_alone(file)?;
         while let Some(piece) = open.next()? {
             repeats.extend(seen.add(&piece.ids, &piece.places)?);
             if repeats.len() >= EXAMPLES {

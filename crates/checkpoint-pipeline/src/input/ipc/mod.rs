@@ -100,7 +100,7 @@ impl BatchReader for IpcReader {
     fn next(&mut self) -> Result<Option<(u64, RecordBatch)>> {
         loop {
             let batch = self.windows.pop(self.ended).map_err(|e| self.fetch.blame("cannot join rows", &e, ""))?;
-            if batch.is_some() || self.ended {
+            if batch.is_some() || self.ended || self.windows.is_at_limit() {
                 return Ok(batch);
             }
             self.read_batch()?;
@@ -109,6 +109,11 @@ impl BatchReader for IpcReader {
 
     fn skip_to(&mut self, row: u64) -> Result<()> {
         self.windows.skip_to(row);
+        Ok(())
+    }
+
+    fn limit(&mut self, row: u64, last: bool) -> Result<()> {
+        self.windows.limit(row, last);
         Ok(())
     }
 }

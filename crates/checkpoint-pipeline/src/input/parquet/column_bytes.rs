@@ -1,4 +1,5 @@
-//! The bytes of one column chunk, in order: a block at a time, with the next block read ahead.
+//! The bytes of one column chunk, in order: a block at a time, with the next block read ahead, and little beyond
+//! the parts that are needed.
 
 use std::io::Read;
 use std::ops::Range;
@@ -15,6 +16,8 @@ use crate::error::Result;
 const PIECE: u64 = 8 << 20;
 /// Bytes fetched for a page header while pages are skipped.
 const HEADER: u64 = 8 << 10;
+/// Pages that are smaller are read with the next headers instead of being asked for one by one.
+const SMALL_PAGE: u64 = 64 << 10;
 
 /// One column chunk. Clones share the same buffers.
 #[derive(Debug, Clone)]
@@ -24,7 +27,6 @@ pub(super) struct ColumnBytes(Arc<Inner>);
 struct Inner {
     fetch: Arc<FileFetch>,
     chunk: Range<u64>,
-    block: u64,
     state: Mutex<State>,
 }
 
@@ -34,6 +36,11 @@ struct State {
     start: u64,
     buffer: Bytes,
     ahead: Option<Ahead>,
+    /// The parts that are needed, in order. What is read beyond them is read as it is asked for.
+    spans: Vec<Range<u64>>,
+    block: u64,
+    /// The page header that was fetched last while pages were skipped.
+    last_header: u64,
     /// Whether bytes are read one after the other, so that reading ahead pays.
     sequential: bool,
     /// Where the first read since the last [`ColumnBytes::take_mark`] began.
@@ -44,33 +51,46 @@ impl State {
     fn end(&self) -> u64 {
         self.start + self.buffer.len() as u64
     }
+
+    /// The bytes to ask for from here on, within the part that is needed; `None` outside of these.
+    fn block_at(&self, from: u64) -> Option<u64> {
+        let after = self.spans.partition_point(|span| span.end <= from);
+        let span = self.spans.get(after).filter(|span| span.start <= from)?;
+        Some(self.block.min(span.end - from))
+    }
 }
 
 impl ColumnBytes {
-    /// A chunk read in blocks of `block` bytes; at most two blocks are held, and the page asked for.
-    pub(super) fn new(fetch: &Arc<FileFetch>, chunk: Range<u64>, block: u64) -> Self {
-        Self::with_buffer(fetch, chunk.clone(), block, chunk.start, Bytes::new())
+    /// A chunk of which nothing is needed yet.
+    pub(super) fn new(fetch: &Arc<FileFetch>, chunk: Range<u64>) -> Self {
+        let state = State {
+            start: chunk.start,
+            buffer: Bytes::new(),
+            ahead: None,
+            spans: Vec::new(),
+            block: 0,
+            last_header: 0,
+            sequential: true,
+            mark: None,
+        };
+        Self(Arc::new(Inner { fetch: Arc::clone(fetch), chunk, state: Mutex::new(state) }))
     }
 
-    /// A chunk that is held whole already.
-    pub(super) fn whole(fetch: &Arc<FileFetch>, chunk: Range<u64>, bytes: Bytes) -> Self {
-        let start = chunk.start;
-        Self::with_buffer(fetch, chunk, HEADER, start, bytes)
+    /// Says which parts will be needed, in order, and how many bytes to ask for at once; at most two blocks are
+    /// held, and the page asked for.
+    pub(super) fn set_spans(&self, spans: Vec<Range<u64>>, block: u64) {
+        let mut state = self.0.lock();
+        (state.spans, state.block) = (spans, block);
     }
 
-    fn with_buffer(fetch: &Arc<FileFetch>, chunk: Range<u64>, block: u64, start: u64, buffer: Bytes) -> Self {
-        let state = State { start, buffer, ahead: None, sequential: true, mark: None };
-        Self(Arc::new(Inner { fetch: Arc::clone(fetch), chunk, block, state: Mutex::new(state) }))
+    /// The start of the chunk in the file.
+    pub(super) fn start(&self) -> u64 {
+        self.0.chunk.start
     }
 
     /// The end of the chunk in the file.
     pub(super) fn end(&self) -> u64 {
         self.0.chunk.end
-    }
-
-    /// Starts to read the first block, before anything asks for it.
-    pub(super) fn start_reading(&self) {
-        self.0.read_ahead(&mut self.0.lock());
     }
 
     /// Says whether pages are read one after the other, or only their headers.
@@ -106,8 +126,11 @@ impl Inner {
 
     fn read_ahead(self: &Inner, state: &mut State) {
         let from = state.end();
-        if state.sequential && state.ahead.is_none() && from < self.chunk.end {
-            state.ahead = Some(self.fetch.read_ahead(from..self.chunk.end.min(from + self.block)));
+        if let Some(block) = state.block_at(from)
+            && state.sequential
+            && state.ahead.is_none()
+        {
+            state.ahead = Some(self.fetch.read_ahead(from..from + block));
         }
     }
 
@@ -118,7 +141,11 @@ impl Inner {
         {
             return self.fetch.join(ahead);
         }
-        let block = if state.sequential { self.block } else { HEADER };
+        let block = match state.block_at(from).filter(|_| state.sequential) {
+            Some(block) => block,
+            None if from.saturating_sub(std::mem::replace(&mut state.last_header, from)) < SMALL_PAGE => 4 * SMALL_PAGE,
+            None => HEADER,
+        };
         let to = end.min(from + PIECE).max(from + block).min(self.chunk.end);
         self.fetch.read(from..to)
     }
@@ -251,8 +278,8 @@ mod tests {
         let all: Vec<u8> = (0..50_000u32).map(|i| (i * 7 % 251) as u8).collect();
         let fetch = source(&runtime, &all);
         for block in [1, 7, 1000, 100_000] {
-            let column = ColumnBytes::new(&fetch, 100..40_000, block);
-            column.start_reading();
+            let column = ColumnBytes::new(&fetch, 100..40_000);
+            column.set_spans(std::iter::once(100..40_000).collect(), block);
             let asks =
                 [(100, 1), (101, 50), (151, 3000), (3151, 0), (3151, 1), (20_000, 19_999), (5000, 10), (39_999, 1)];
             for (start, length) in asks {
@@ -271,7 +298,8 @@ mod tests {
     fn each_byte_is_fetched_once_when_read_in_order() {
         let runtime = tokio::runtime::Runtime::new().expect("starts");
         let fetch = source(&runtime, &[7; 100_000]);
-        let column = ColumnBytes::new(&fetch, 0..100_000, 4096);
+        let column = ColumnBytes::new(&fetch, 0..100_000);
+        column.set_spans(std::iter::once(0..100_000).collect(), 4096);
         let (mut at, mut length) = (0, 1);
         while at + length <= 100_000 {
             column.get_bytes(at as u64, length).expect("inside");
@@ -279,5 +307,38 @@ mod tests {
         }
         assert!(fetch.context().bytes_read() <= 100_000, "{}", fetch.context().bytes_read());
         assert!(fetch.context().bytes_read() >= at as u64);
+    }
+
+    #[test]
+    fn little_is_fetched_beyond_the_parts_that_are_needed() {
+        let runtime = tokio::runtime::Runtime::new().expect("starts");
+        let all: Vec<u8> = (0..2_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        let fetch = source(&runtime, &all);
+        let column = ColumnBytes::new(&fetch, 0..2_000_000);
+        column.set_spans(vec![0..1000, 1_000_000..1_200_000], 1 << 30);
+        let read = || fetch.context().bytes_read();
+        assert_eq!(column.get_bytes(0, 10).expect("inside"), all[..10]);
+        assert_eq!(read(), 1000, "a whole part");
+        assert_eq!(column.get_bytes(1_000_000, 150_000).expect("inside"), all[1_000_000..1_150_000]);
+        assert_eq!(read(), 201_000, "the other, and nothing ahead of it");
+        assert_eq!(column.get_bytes(1_150_000, 70_000).expect("inside"), all[1_150_000..1_220_000]);
+        assert!(read() <= 221_000 + HEADER, "beyond it what is asked for: {}", read());
+    }
+
+    #[test]
+    fn headers_of_small_pages_come_many_at_once() {
+        let runtime = tokio::runtime::Runtime::new().expect("starts");
+        let fetch = source(&runtime, &[7; 4 << 20]);
+        let column = ColumnBytes::new(&fetch, 0..4 << 20);
+        column.set_sequential(false);
+        for page in 0..100u64 {
+            column.get_read(page * 2000).expect("inside").read_exact(&mut [0; 30]).expect("whole");
+        }
+        assert!(fetch.context().bytes_read() <= 2 * 4 * SMALL_PAGE, "{}", fetch.context().bytes_read());
+        let before = fetch.context().bytes_read();
+        for page in 1..4u64 {
+            column.get_read(page << 20).expect("inside").read_exact(&mut [0; 30]).expect("whole");
+        }
+        assert_eq!(fetch.context().bytes_read() - before, 3 * HEADER, "large pages one by one");
     }
 }

@@ -12,13 +12,14 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::decode::decode;
 use super::super::fetch::FileFetch;
+use super::bounds::integer_leaf;
 use crate::error::{Error, Result};
 
 /// Bytes of the end of the file that are fetched at first; most footers fit.
 const TAIL: u64 = 64 << 10;
 
-/// Reads and checks the footer, or takes the one that the context keeps. Statistics of values are left out:
-/// they can be large and nothing needs them.
+/// Reads and checks the footer, or takes the one that the context keeps. Statistics of values are left out, for
+/// they can be large, save those of the integers that the context asks for.
 ///
 /// # Errors
 /// `BadData` for a damaged footer, and what reading meets.
@@ -33,10 +34,16 @@ pub(super) fn read(fetch: &Arc<FileFetch>) -> Result<Arc<ParquetMetaData>> {
     }
     let start = size.saturating_sub(TAIL);
     let tail = Tail { fetch: Arc::clone(fetch), start, bytes: fetch.read(start..size)? };
-    let options = ParquetMetaDataOptions::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let reader = ParquetMetaDataReader::new().with_metadata_options(Some(options));
-    let metadata =
-        decode(|| reader.parse_and_finish(&tail)).map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))?;
+    let parse = |statistics| {
+        let options = ParquetMetaDataOptions::new().with_column_stats_policy(statistics);
+        let reader = ParquetMetaDataReader::new().with_metadata_options(Some(options));
+        decode(|| reader.parse_and_finish(&tail)).map_err(|e| fetch.blame("damaged Parquet footer", &e, ""))
+    };
+    let mut metadata = parse(ParquetStatisticsPolicy::SkipAll)?;
+    let ids = fetch.context().statistics_of().and_then(|name| integer_leaf(metadata.file_metadata(), name));
+    if let Some(leaf) = ids {
+        metadata = parse(ParquetStatisticsPolicy::skip_except(&[leaf]))?;
+    }
     check(&metadata, size).map_err(|what| fetch.blame("damaged Parquet footer", &what, ""))?;
     let metadata = Arc::new(metadata);
     footers.keep(fetch.file(), &metadata);

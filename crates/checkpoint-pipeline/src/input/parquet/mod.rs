@@ -2,8 +2,8 @@
 //!
 //! An open file holds
 //! - its footer, without value statistics;
-//! - compressed bytes: 8 MiB where a row group is small enough to be fetched whole, else two blocks per
-//!   column of together 16 MiB (at least 32 KiB per column, which only matters above 512 columns);
+//! - compressed bytes: 8 MiB where what is wanted of a row group is little enough to be fetched at once, else two
+//!   blocks per column of together 16 MiB (at least 32 KiB per column, which only matters above 512 columns);
 //! - per column the page that is being decoded, and the dictionary, each as large as the writer made it:
 //!   about 1 MiB as commonly written. Byte arrays above 16 MiB are an exception: such a page is unpacked as
 //!   a stream and split ([`split`]), such a dictionary put into a temporary file ([`dictionary`]). Not so
@@ -14,11 +14,14 @@
 //! Row groups of any size, dictionaries that decode to far more than the file, and sudden large rows
 //! change none of this: see [`step`].
 
+mod bounds;
 mod column_bytes;
 mod dictionary;
 mod footer;
 mod levels;
+mod look;
 mod page_header;
+mod page_map;
 mod page_size;
 mod pages;
 mod row_group;
@@ -34,7 +37,9 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::file::metadata::ParquetMetaData;
 
-use self::row_group::RowGroupReader;
+pub(crate) use self::look::ParquetLook;
+pub(super) use self::page_map::PageMaps;
+use self::row_group::{ReadPlan, RowGroupReader};
 use super::config::ReadConfig;
 use super::decode::decode;
 use super::fetch::FileFetch;
@@ -54,7 +59,10 @@ pub(super) struct ParquetReader {
     /// By leaf column, whether it is read.
     wanted: Vec<bool>,
     step_bytes: u64,
+    at_once: u64,
     windows: Windows,
+    /// The first row of the file that is not wanted for now.
+    limit: u64,
     /// The row group that comes after the current one, and the position of its first row.
     next_group: usize,
     next_group_row: u64,
@@ -88,6 +96,8 @@ impl ParquetReader {
             windows: Windows::new(config, &schema),
             levels: Arc::new(levels),
             step_bytes: MOST_STEP_BYTES.min(config.cut_bytes()),
+            at_once: config.at_once,
+            limit: u64::MAX,
             fetch,
             metadata,
             schema,
@@ -99,7 +109,7 @@ impl ParquetReader {
     }
 
     /// Opens the next row group that holds rows from the window's position on.
-    fn open_group(&mut self) -> Result<bool> {
+    fn open_group(&mut self) -> bool {
         let position = self.windows.position();
         while let Some(group) = self.metadata.row_groups().get(self.next_group) {
             let first = self.next_group_row;
@@ -110,19 +120,27 @@ impl ParquetReader {
             if self.next_group_row <= position {
                 continue;
             }
-            let start = position.saturating_sub(first);
-            self.current = Some(RowGroupReader::open(
-                &self.fetch,
-                &self.metadata,
-                &self.levels,
-                index,
-                &self.wanted,
-                self.step_bytes,
-                start,
-            )?);
-            return Ok(true);
+            let wanted = position.saturating_sub(first)..self.limit.saturating_sub(first).min(rows);
+            let plan = ReadPlan {
+                fetch: &self.fetch,
+                metadata: &self.metadata,
+                levels: &self.levels,
+                wanted: &self.wanted,
+                step_bytes: self.step_bytes,
+                at_once: self.at_once,
+            };
+            self.fetch.page_maps().forget_before(index);
+            self.current = Some(RowGroupReader::open(&plan, index, wanted));
+            return true;
         }
-        Ok(false)
+        false
+    }
+
+    /// The position of the first row of the row group that is being read.
+    fn current_start(&self) -> u64 {
+        let index = self.next_group.checked_sub(1);
+        let rows = index.map_or(0, |index| self.metadata.row_group(index).num_rows() as u64);
+        self.next_group_row - rows
     }
 }
 
@@ -135,10 +153,10 @@ impl BatchReader for ParquetReader {
         loop {
             let at_end = self.current.is_none() && self.next_group == self.metadata.num_row_groups();
             let batch = self.windows.pop(at_end).map_err(|e| self.fetch.blame("cannot join rows", &e, ""))?;
-            if batch.is_some() || at_end {
+            if batch.is_some() || at_end || self.windows.is_at_limit() {
                 return Ok(batch);
             }
-            if self.current.is_none() && !self.open_group()? {
+            if self.current.is_none() && !self.open_group() {
                 continue;
             }
             let Some(group) = &mut self.current else { continue };
@@ -159,13 +177,20 @@ impl BatchReader for ParquetReader {
         if !self.windows.skip_to(row) {
             return Ok(());
         }
-        let first = match (&self.current, self.next_group.checked_sub(1)) {
-            (Some(_), Some(index)) => self.next_group_row - self.metadata.row_group(index).num_rows() as u64,
-            _ => return Ok(()),
-        };
+        let first = self.current_start();
         match &mut self.current {
             Some(group) if row < self.next_group_row => group.skip_to(row - first),
             _ => self.current = None,
+        }
+        Ok(())
+    }
+
+    fn limit(&mut self, row: u64, last: bool) -> Result<()> {
+        self.limit = row;
+        self.windows.limit(row, last);
+        let first = self.current_start();
+        if let Some(group) = &mut self.current {
+            group.limit(row.saturating_sub(first));
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::column_bytes::ColumnBytes;
 use super::dictionary::StoredDictionary;
 use super::page_header::{Content, PLAIN, PLAIN_DICTIONARY, PageHeader};
+use super::page_map::ColumnPageMap;
 use super::page_size::ColumnShape;
 use super::split::SplitPage;
 use super::step::Steps;
@@ -45,7 +46,8 @@ pub(super) struct ColumnPages {
 }
 
 impl ColumnPages {
-    /// Opens a chunk for a step that starts at the row `start` of its row group.
+    /// Opens a chunk for a step that starts at the row `start` of its row group: where `map` says that its page
+    /// is, or that it was met before.
     pub(super) fn open(
         bytes: ColumnBytes,
         chunk: &ColumnChunkMetaData,
@@ -53,12 +55,33 @@ impl ColumnPages {
         steps: Steps,
         column: usize,
         start: u64,
+        map: Option<&ColumnPageMap>,
+    ) -> Result<Self> {
+        let page = map.and_then(|map| map.page_of(start)).filter(|page| page.row > 0);
+        if let Some((map, page)) = map.zip(page) {
+            if map.first_page() > bytes.start() && !steps.knows_dictionary(column) {
+                Self::at(bytes.clone(), chunk, rows, steps.clone(), column, None)?.pass_dictionary()?;
+            }
+            steps.note_page(column, page.row, page.start);
+        }
+        let resume = steps.resume(column, start);
+        Self::at(bytes, chunk, rows, steps, column, resume)
+    }
+
+    /// Opens a chunk at its start, or at a page that is known.
+    fn at(
+        bytes: ColumnBytes,
+        chunk: &ColumnChunkMetaData,
+        rows: usize,
+        steps: Steps,
+        column: usize,
+        resume: Option<(u64, u64, Option<Page>)>,
     ) -> Result<Self> {
         let shape = ColumnShape::new(chunk.column_descr());
         let codec = chunk.compression();
         let may_be_large =
             shape.byte_array && can_stream(codec) && u64::try_from(chunk.uncompressed_size()).is_ok_and(|n| n > LARGE);
-        let (row, dictionary, chunk) = match steps.resume(column, start) {
+        let (row, dictionary, chunk) = match resume {
             None => (0, None, chunk.clone()),
             Some((row, offset, dictionary)) => {
                 let length = bytes.end().saturating_sub(offset);
@@ -78,6 +101,16 @@ impl ColumnPages {
         let stored = steps.stored_dictionary(column);
         let split = None;
         Ok(Self { inner, bytes, steps, column, shape, codec, may_be_large, before, dictionary, stored, split, row })
+    }
+
+    /// Reads the dictionary at the start of the chunk, which notes it.
+    fn pass_dictionary(&mut self) -> Result<()> {
+        self.prepare(false)?;
+        if self.stored.is_none() && self.inner.peek_next_page()?.is_some_and(|page| page.is_dict) {
+            self.get_next_page()?;
+        }
+        self.bytes.take_mark();
+        Ok(())
     }
 
     /// Notes where the page begins that was read or skipped last.

@@ -1,5 +1,6 @@
 //! One row group, decoded in steps.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -10,26 +11,99 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 
 use super::super::decode::decode;
 use super::super::fetch::FileFetch;
+use super::super::held::Hold;
+use super::super::spans::total;
 use super::column_bytes::ColumnBytes;
+use super::page_map::PageMap;
 use super::page_size::ColumnShape;
 use super::pages::{ColumnPages, OneChunk};
 use super::step::Steps;
 use crate::error::Result;
 
-/// Compressed bytes of a row group that are fetched in one request.
-const SMALL_GROUP: u64 = 8 << 20;
-/// Bytes that the blocks of all columns of a larger row group take together.
-const READ_AHEAD: u64 = 16 << 20;
+/// Bytes of a row group that are read whole for any of its rows, where its pages are not known.
+const LITTLE: u64 = 1 << 20;
 const SMALLEST_BLOCK: u64 = 16 << 10;
 const LARGEST_BLOCK: u64 = 2 << 20;
+
+/// What of a row group is read for some of its rows.
+#[derive(Debug)]
+pub(super) struct Reach {
+    /// By leaf column that is wanted: the parts of its chunk that are needed, in order.
+    columns: Vec<Option<Vec<Range<u64>>>>,
+    /// Bytes that are asked for at once in each column; without bounds where all of it is little.
+    block: u64,
+    /// Whether the parts are known, and not guessed from the rows.
+    exact: bool,
+}
+
+impl Reach {
+    /// What rows of a group need, by its page map; without one, all of it or about as much as their part in it.
+    /// Dictionaries are left out of columns for which `knows_dictionary` holds.
+    pub(super) fn of(
+        group: &RowGroupMetaData,
+        wanted: &[bool],
+        rows: &Range<u64>,
+        map: Option<&PageMap>,
+        at_once: u64,
+        knows_dictionary: impl Fn(usize) -> bool,
+    ) -> Self {
+        let all = group.num_rows() as u64;
+        let whole = rows.start == 0 && rows.end >= all;
+        let chunks = || group.columns().iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        let bytes: u64 = chunks().map(|(chunk, _)| chunk.byte_range().1).sum();
+        // Below so much, or where most of it is wanted, finding the pages costs more than reading past them.
+        let guess = !whole && map.is_none() && bytes > LITTLE && (rows.end - rows.start) < all / 2;
+        let columns = group.columns().iter().zip(wanted).enumerate().map(|(leaf, (chunk, wanted))| {
+            let (start, length) = chunk.byte_range();
+            let chunk = start..start + length;
+            let spans = match map.and_then(|map| map.column(leaf)) {
+                Some(pages) => pages.spans(rows, !knows_dictionary(leaf)),
+                None if guess => vec![guess_span(&chunk, rows, all)],
+                None => vec![chunk.clone()],
+            };
+            wanted.then_some(spans)
+        });
+        let columns: Vec<Option<Vec<Range<u64>>>> = columns.collect();
+        let needed: u64 = columns.iter().flatten().map(|spans| total(spans)).sum();
+        let count = columns.iter().flatten().count().max(1) as u64;
+        let block = if needed <= at_once { u64::MAX } else { (at_once / count).clamp(SMALLEST_BLOCK, LARGEST_BLOCK) };
+        Self { columns, block, exact: !guess }
+    }
+
+    /// What is asked for first: everything where that is little, else a block of each column; nothing where it
+    /// would be a guess.
+    pub(super) fn first_ranges(&self) -> Vec<Range<u64>> {
+        if !self.exact {
+            return Vec::new();
+        }
+        let block = |span: &Range<u64>| span.start..span.end.min(span.start.saturating_add(self.block));
+        self.columns.iter().flatten().flatten().map(block).collect()
+    }
+}
+
+/// About where some rows are in a chunk whose pages are not known.
+fn guess_span(chunk: &Range<u64>, rows: &Range<u64>, all: u64) -> Range<u64> {
+    let length = chunk.end - chunk.start;
+    let part = |row: u64| (u128::from(length) * u128::from(row) / u128::from(all.max(1))) as u64;
+    let start = part(rows.start).saturating_sub(length / 16 + SMALLEST_BLOCK);
+    chunk.start + start..chunk.end.min(chunk.start + part(rows.end))
+}
 
 /// A row group that is being read.
 pub(super) struct RowGroupReader {
     group: Group,
     fetch: Arc<FileFetch>,
     levels: Arc<FieldLevels>,
+    wanted: Vec<bool>,
+    at_once: u64,
     /// Rows that were given out.
     done: u64,
+    /// The first row that is not wanted for now.
+    end: u64,
+    /// Whether what `done..end` needs was asked for.
+    reached: bool,
+    /// What was asked for.
+    hold: Hold,
     decoder: Option<ParquetRecordBatchReader>,
 }
 
@@ -38,55 +112,107 @@ struct Group {
     metadata: Arc<ParquetMetaData>,
     index: usize,
     columns: Vec<Option<ColumnBytes>>,
+    map: Option<Arc<PageMap>>,
     steps: Steps,
     start: u64,
 }
 
+/// How the row groups of a file are read.
+pub(super) struct ReadPlan<'a> {
+    pub(super) fetch: &'a Arc<FileFetch>,
+    pub(super) metadata: &'a Arc<ParquetMetaData>,
+    pub(super) levels: &'a Arc<FieldLevels>,
+    /// By leaf column, whether it is read.
+    pub(super) wanted: &'a [bool],
+    /// What a step may decode to.
+    pub(super) step_bytes: u64,
+    /// Bytes that are asked for at once.
+    pub(super) at_once: u64,
+}
+
 impl RowGroupReader {
-    /// Opens a row group at one of its rows; `step_bytes` bounds what a step decodes to. Columns that
-    /// `wanted` leaves out are not read.
-    ///
-    /// # Errors
-    /// What reading meets, where the row group is small enough to be fetched at once.
-    pub(super) fn open(
-        fetch: &Arc<FileFetch>,
-        metadata: &Arc<ParquetMetaData>,
-        levels: &Arc<FieldLevels>,
-        index: usize,
-        wanted: &[bool],
-        step_bytes: u64,
-        start: u64,
-    ) -> Result<Self> {
-        let group = metadata.row_group(index);
-        let chosen: Vec<&ColumnChunkMetaData> =
-            group.columns().iter().zip(wanted).filter(|(_, wanted)| **wanted).map(|(column, _)| column).collect();
-        let row_bytes = chosen.iter().map(|c| row_bytes(c, group.num_rows() as u64)).sum();
-        let steps = Steps::new(wanted.len(), step_bytes, row_bytes);
-        let columns = open_columns(fetch, group.columns(), wanted, &chosen, start == 0)?;
-        Ok(Self {
-            group: Group { metadata: Arc::clone(metadata), index, columns, steps, start },
-            fetch: Arc::clone(fetch),
-            levels: Arc::clone(levels),
-            done: start,
+    /// Opens a row group for some of its rows; nothing is read yet.
+    pub(super) fn open(plan: &ReadPlan<'_>, index: usize, rows: Range<u64>) -> Self {
+        let group = plan.metadata.row_group(index);
+        let chosen = group.columns().iter().zip(plan.wanted).filter(|(_, wanted)| **wanted);
+        let row_bytes = chosen.map(|(column, _)| row_bytes(column, group.num_rows() as u64)).sum();
+        let steps = Steps::new(plan.wanted.len(), plan.step_bytes, row_bytes);
+        let columns = group.columns().iter().zip(plan.wanted).map(|(column, wanted)| {
+            let (start, length) = column.byte_range();
+            wanted.then(|| ColumnBytes::new(plan.fetch, start..start + length))
+        });
+        Self {
+            group: Group {
+                metadata: Arc::clone(plan.metadata),
+                index,
+                columns: columns.collect(),
+                map: None,
+                steps,
+                start: rows.start,
+            },
+            fetch: Arc::clone(plan.fetch),
+            levels: Arc::clone(plan.levels),
+            wanted: plan.wanted.to_vec(),
+            at_once: plan.at_once,
+            done: rows.start,
+            end: rows.end,
+            reached: false,
+            hold: Hold::default(),
             decoder: None,
-        })
+        }
     }
 
     /// Goes on at a later row of this row group.
     pub(super) fn skip_to(&mut self, row: u64) {
         if row > self.done {
             self.done = row;
-            self.decoder = None;
+            self.end = self.end.max(row);
+            (self.decoder, self.reached) = (None, false);
         }
     }
 
-    /// The next rows; `None` at the end of the row group.
+    /// Gives no rows from this one of the row group on.
+    pub(super) fn limit(&mut self, row: u64) {
+        let end = row.min(self.group.row_group().num_rows() as u64);
+        if end != self.end {
+            self.end = end;
+            (self.decoder, self.reached) = (None, false);
+        }
+    }
+
+    /// Asks for what the rows need that come next.
+    fn reach(&mut self) -> Result<()> {
+        let group = self.group.metadata.row_group(self.group.index);
+        let rows = self.done..self.end;
+        let whole = rows.start == 0 && rows.end >= group.num_rows() as u64;
+        if !whole && self.group.map.is_none() {
+            self.group.map = PageMap::of_group(&self.fetch, &self.group.metadata, self.group.index, &self.wanted)?;
+        }
+        let steps = &self.group.steps;
+        let known = |leaf: usize| steps.knows_dictionary(leaf);
+        let reach = Reach::of(group, &self.wanted, &rows, self.group.map.as_deref(), self.at_once, known);
+        // Before the last hold goes: what both need is not read twice.
+        self.hold = self.fetch.hold_now(reach.first_ranges());
+        let block = reach.block;
+        for (column, spans) in self.group.columns.iter().zip(reach.columns) {
+            if let (Some(column), Some(spans)) = (column, spans) {
+                column.set_spans(spans, block);
+            }
+        }
+        self.reached = true;
+        Ok(())
+    }
+
+    /// The next rows; `None` where the wanted ones end.
     ///
     /// # Errors
     /// `BadData` for damaged pages, and what reading meets.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let rows = self.group.row_group().num_rows() as u64;
-        while self.done < rows {
+        while self.done < self.end {
+            if !self.reached {
+                self.reach()?;
+            }
             let mut decoder = match self.decoder.take() {
                 Some(decoder) => decoder,
                 None => self.build(rows)?,
@@ -113,8 +239,8 @@ impl RowGroupReader {
 
     fn build(&mut self, rows: u64) -> Result<ParquetRecordBatchReader> {
         self.group.start = self.done;
-        let selection = (self.done > 0).then(|| {
-            let (done, rest) = (self.done as usize, (rows - self.done) as usize);
+        let selection = (self.done > 0 || self.end < rows).then(|| {
+            let (done, rest) = (self.done as usize, (self.end - self.done) as usize);
             RowSelection::from(vec![RowSelector::skip(done), RowSelector::select(rest)])
         });
         let step = self.group.steps.rows();
@@ -143,7 +269,8 @@ impl RowGroups for Group {
         let missing = || parquet::errors::ParquetError::General(format!("column {i} is not read"));
         let bytes = self.columns.get(i).and_then(Option::as_ref).ok_or_else(missing)?;
         let chunk = self.row_group().column(i);
-        let pages = ColumnPages::open(bytes.clone(), chunk, self.num_rows(), self.steps.clone(), i, self.start)?;
+        let map = self.map.as_ref().and_then(|map| map.column(i));
+        let pages = ColumnPages::open(bytes.clone(), chunk, self.num_rows(), self.steps.clone(), i, self.start, map)?;
         Ok(Box::new(OneChunk(Some(Ok(pages)))))
     }
 
@@ -154,47 +281,6 @@ impl RowGroups for Group {
     fn metadata(&self) -> &ParquetMetaData {
         &self.metadata
     }
-}
-
-/// Opens the wanted columns: from one request for all where they are small, else a block at a time.
-fn open_columns(
-    fetch: &Arc<FileFetch>,
-    all: &[ColumnChunkMetaData],
-    wanted: &[bool],
-    chosen: &[&ColumnChunkMetaData],
-    from_start: bool,
-) -> Result<Vec<Option<ColumnBytes>>> {
-    let range = |column: &ColumnChunkMetaData| {
-        let (start, length) = column.byte_range();
-        start..start + length
-    };
-    let start = chosen.iter().map(|c| range(c).start).min().unwrap_or(0);
-    let end = chosen.iter().map(|c| range(c).end).max().unwrap_or(0);
-    let bytes: u64 = chosen.iter().map(|c| c.byte_range().1).sum();
-    let span = end.saturating_sub(start);
-    let small = from_start && span <= SMALL_GROUP && span <= bytes + bytes / 4 + SMALLEST_BLOCK;
-    let whole = if small { Some(fetch.read(start..end)?) } else { None };
-    let block = (READ_AHEAD / (2 * chosen.len().max(1) as u64)).clamp(SMALLEST_BLOCK, LARGEST_BLOCK);
-    let columns = all.iter().zip(wanted).map(|(column, wanted)| {
-        if !wanted {
-            return None;
-        }
-        let range = range(column);
-        Some(match &whole {
-            Some(whole) => {
-                let held = (range.start - start) as usize..(range.end - start) as usize;
-                ColumnBytes::whole(fetch, range, whole.slice(held))
-            }
-            None => {
-                let column = ColumnBytes::new(fetch, range, block);
-                if from_start {
-                    column.start_reading();
-                }
-                column
-            }
-        })
-    });
-    Ok(columns.collect())
 }
 
 /// A guess of a row's decoded bytes in a column, from the footer.

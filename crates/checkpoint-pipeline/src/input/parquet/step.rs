@@ -122,6 +122,11 @@ impl Steps {
         Some((row, offset, column.dictionary.clone()))
     }
 
+    /// Whether the dictionary of a column is known, in memory or on disk.
+    pub(super) fn knows_dictionary(&self, column: usize) -> bool {
+        self.lock().columns.get(column).is_some_and(|c| c.dictionary.is_some() || c.stored.is_some())
+    }
+
     /// Notes a dictionary and its longest value.
     pub(super) fn note_dictionary(&self, column: usize, page: &Page, longest: u64) {
         if let Some(column) = self.lock().columns.get_mut(column) {

@@ -116,6 +116,8 @@ struct TextReader<R> {
     position: u64,
     /// The first row that is wanted.
     wanted: u64,
+    /// The first row that is not, for now. Batches end there.
+    limit: u64,
 }
 
 impl<R: Rows> TextReader<R> {
@@ -135,6 +137,7 @@ impl<R: Rows> TextReader<R> {
             cut_bytes: config.cut_bytes(),
             position: 0,
             wanted: 0,
+            limit: u64::MAX,
         })
     }
 
@@ -149,14 +152,14 @@ impl<R: Rows> BatchReader for TextReader<R> {
     }
 
     fn next(&mut self) -> Result<Option<(u64, RecordBatch)>> {
-        while self.position < self.wanted {
+        while self.position < self.wanted.min(self.limit) {
             if !self.advance()? {
                 return Ok(None);
             }
             self.position += 1;
         }
         let start = self.position;
-        let end = start - start % self.window + self.window;
+        let end = (start - start % self.window + self.window).min(self.limit);
         let mut bytes = 0;
         while self.position < end && bytes < self.cut_bytes && self.advance()? {
             self.rows.push(&mut self.columns).map_err(|e| e.at(&self.fetch, self.rows.line()))?;
@@ -176,6 +179,11 @@ impl<R: Rows> BatchReader for TextReader<R> {
 
     fn skip_to(&mut self, row: u64) -> Result<()> {
         self.wanted = self.wanted.max(row);
+        Ok(())
+    }
+
+    fn limit(&mut self, row: u64, _last: bool) -> Result<()> {
+        self.limit = row;
         Ok(())
     }
 }
