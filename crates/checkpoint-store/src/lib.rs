@@ -74,6 +74,7 @@ mod runtime;
 mod snapshot;
 mod strangers;
 mod task;
+mod work;
 
 pub use apart::overlap;
 pub use attempt::{Attempt, TaskPlan};

@@ -1,6 +1,7 @@
 //! Clock, randomness, tasks and the process's identity, injected so that all of it can be simulated.
 
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -148,10 +149,13 @@ impl Runtime for SystemRuntime {
     }
 
     fn run_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
-        let running = tokio::task::spawn_blocking(work);
+        let (done, ended) = oneshot::channel();
+        crate::work::start(Box::new(move || {
+            let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
+        }));
         Box::pin(async move {
-            if let Err(Ok(panic)) = running.await.map_err(tokio::task::JoinError::try_into_panic) {
-                std::panic::resume_unwind(panic);
+            if let Ok(Err(panic)) = ended.await {
+                resume_unwind(panic);
             }
         })
     }
@@ -226,6 +230,17 @@ mod tests {
         assert_eq!(SystemRuntime.liveness(&reused), Liveness::Gone);
         let elsewhere = ProcessIdentity { boot_id: Some("other".into()), ..me };
         assert_eq!(SystemRuntime.liveness(&elsewhere), Liveness::Unknown);
+    }
+
+    #[tokio::test]
+    async fn work_is_done_on_other_threads_and_its_panic_comes_back() {
+        let here = std::thread::current().id();
+        let there = blocking(&SystemRuntime, || Ok(std::thread::current().id())).await.unwrap();
+        assert_ne!(here, there);
+        let panics = tokio::spawn(async { SystemRuntime.run_blocking(Box::new(|| panic!("on purpose"))).await });
+        assert!(panics.await.unwrap_err().is_panic());
+        let many = (0..100).map(|n| async move { blocking(&SystemRuntime, move || Ok(n)).await.unwrap() });
+        assert_eq!(futures::future::join_all(many).await, (0..100).collect::<Vec<_>>(), "the threads live on");
     }
 
     #[test]

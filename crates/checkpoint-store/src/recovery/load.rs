@@ -24,7 +24,7 @@ use crate::runtime::{TaskHandle, blocking};
 use crate::snapshot::Source;
 
 /// Records that are under way at a time.
-const CONCURRENCY: usize = 64;
+const CONCURRENCY: usize = 32;
 /// Their bytes, as stored. A larger record is read alone.
 const BYTES: u64 = 64 << 20;
 /// What a record counts at the least, for what it becomes.

@@ -3,7 +3,7 @@
 //! Sorted random keys cost about `log2(span / keys) + 2` bits each, so that the memory of a build stays near that
 //! of the finished set, and dense keys cost next to nothing.
 
-use std::sync::Arc;
+use bytes::Bytes;
 
 use super::spill::Spilled;
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub(super) type Interval = (u128, u128);
 /// Where a block's bits are.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    Memory(Arc<[u64]>),
+    Memory(Bytes),
     File(Spilled),
 }
 
@@ -39,8 +39,9 @@ pub(super) struct Shape {
     length: Option<u8>,
 }
 
-/// Packs at least one interval, sorted, each beginning at least two after the end of the one before.
-pub(super) fn encode(intervals: &[Interval]) -> (Shape, Vec<u64>) {
+/// Packs at least one interval, sorted, each beginning at least two after the end of the one before, and appends the
+/// bits to `out`.
+pub(super) fn encode(intervals: &[Interval], out: &mut Vec<u8>) -> Shape {
     let count = intervals.len() as u128;
     let (first, last) = (intervals[0].0, intervals[intervals.len() - 1].1);
     let lengths: u128 = intervals.iter().map(|(first, last)| last - first).sum();
@@ -59,33 +60,25 @@ pub(super) fn encode(intervals: &[Interval]) -> (Shape, Vec<u64>) {
         }
         before = *last;
     }
-    (Shape { intervals: intervals.len() as u32, gap, length }, bits.finish())
+    out.extend(bits.words.iter().flat_map(|word| word.to_le_bytes()));
+    Shape { intervals: intervals.len() as u32, gap, length }
 }
 
 impl Block {
-    /// About how many bytes of memory it takes.
-    pub(super) fn memory(&self) -> u64 {
-        let words = match &self.place {
-            Place::Memory(words) => words.len() * 8 + 16,
-            Place::File(_) => 0,
-        };
-        (size_of::<Self>() + words) as u64
-    }
-
     /// Calls `take` with each interval in order, until it answers `false`.
     ///
     /// # Errors
     /// `Storage` when a spilled block cannot be read back.
     pub(super) fn each(&self, mut take: impl FnMut(u128, u128) -> bool) -> Result<()> {
         let read;
-        let words: &[u64] = match &self.place {
-            Place::Memory(words) => words,
+        let bytes: &[u8] = match &self.place {
+            Place::Memory(bytes) => bytes,
             Place::File(spilled) => {
                 read = spilled.read()?;
                 &read
             }
         };
-        let mut bits = BitReader { words, at: 0 };
+        let mut bits = BitReader { bytes, at: 0 };
         let mut next = self.first;
         for i in 0..self.shape.intervals {
             if i > 0 {
@@ -146,10 +139,6 @@ impl BitWriter {
             self.used += count;
         }
     }
-
-    fn finish(self) -> Vec<u64> {
-        self.words
-    }
 }
 
 fn mask(bits: u32) -> u64 {
@@ -158,7 +147,7 @@ fn mask(bits: u32) -> u64 {
 
 /// Reads what [`BitWriter`] wrote; beyond the end there are only ones, so that damaged bits end somewhere.
 struct BitReader<'a> {
-    words: &'a [u64],
+    bytes: &'a [u8],
     at: usize,
 }
 
@@ -174,7 +163,8 @@ impl BitReader<'_> {
     }
 
     fn word(&self, index: usize) -> u64 {
-        self.words.get(index).copied().unwrap_or(u64::MAX)
+        let word = self.bytes.get(index * 8..).and_then(<[u8]>::first_chunk);
+        word.map_or(u64::MAX, |word| u64::from_le_bytes(*word))
     }
 
     /// Zeros up to the next one, which is read too.
@@ -212,9 +202,10 @@ mod tests {
     use super::*;
 
     fn back(intervals: &[Interval]) -> (Vec<Interval>, usize) {
-        let (shape, words) = encode(intervals);
-        let size = words.len() * 8;
-        let block = Block { first: intervals[0].0, shape, place: Place::Memory(words.into()) };
+        let mut bytes = Vec::new();
+        let shape = encode(intervals, &mut bytes);
+        let size = bytes.len();
+        let block = Block { first: intervals[0].0, shape, place: Place::Memory(bytes.into()) };
         let mut found = Vec::new();
         block
             .each(|first, last| {
@@ -265,8 +256,10 @@ mod tests {
     #[test]
     fn cut_off_bits_end_somewhere() {
         let list: Vec<Interval> = (0..500).map(|i| (i * 1000, i * 1000 + i % 7)).collect();
-        let (shape, words) = encode(&list);
-        let block = Block { first: 0, shape, place: Place::Memory(words[..words.len() / 2].into()) };
+        let mut bytes = Vec::new();
+        let shape = encode(&list, &mut bytes);
+        bytes.truncate(bytes.len() / 2);
+        let block = Block { first: 0, shape, place: Place::Memory(bytes.into()) };
         let mut count = 0;
         block
             .each(|_, _| {

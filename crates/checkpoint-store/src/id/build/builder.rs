@@ -21,6 +21,8 @@ const BATCH: usize = 1 << 20;
 const LARGEST_BATCH: usize = 1 << 23;
 /// The same, however little memory there is.
 const SMALLEST_BATCH: usize = 1 << 14;
+/// From so many keys on a batch will likely get full.
+const LARGE_COLUMN: usize = 1 << 14;
 /// Batches that make up what is there, about.
 const BATCHES: u64 = 64;
 
@@ -108,6 +110,10 @@ impl IdSetBuilder {
         while row < ids.len() {
             let room = self.batch_size().saturating_sub(batch.len()).max(1).min(ids.len() - row);
             let before = batch.len();
+            if before + room > LARGE_COLUMN && batch.capacity() < self.batch_size() {
+                // At once: a batch that doubles and doubles leaves its former selves behind.
+                batch.reserve_exact(self.batch_size() - before);
+            }
             if let Err(error) = map.append(&ids.array().slice(row, room), &mut batch) {
                 batch.truncate(before);
                 lock(&self.open).push(batch);
@@ -180,10 +186,14 @@ impl IdSetBuilder {
 
     fn merge(self, take: impl FnMut(u128, u128)) -> Result<Repeats> {
         let State { mut sources, mut repeats, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let packed = !sources.is_empty();
         for mut keys in self.open.into_inner().unwrap_or_else(PoisonError::into_inner) {
             sort(&mut keys, &mut repeats);
-            if !keys.is_empty() {
-                sources.push(Source::Raw { keys: Arc::new(keys), from: 0 });
+            match keys.len() {
+                0 => {}
+                // Packed it goes as the merge goes on; raw it stays to the end, which matters little for a few.
+                many if packed && many > LARGE_COLUMN => sources.push(Source::pack(&keys, None)?.0),
+                _ => sources.push(Source::Raw { keys: Arc::new(keys), from: 0 }),
             }
         }
         repeats.add(merge(sources, self.options.thread_count(), self.batch, take)?);

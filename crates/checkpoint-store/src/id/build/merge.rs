@@ -12,7 +12,7 @@ use super::source::{Piece, Source};
 use crate::error::{Error, Result};
 
 /// Intervals that a slice has at least, so that a thread has something to do.
-const SLICE: usize = 1 << 18;
+const SLICE: usize = 1 << 17;
 
 /// Calls `take` with the intervals of all sources in order; one may touch the next. What has been merged is given
 /// up, so the sources' memory goes as the receiver's grows. A thread merges about `slice` intervals at a time, or a
@@ -44,7 +44,7 @@ pub(super) fn merge(
             scope.spawn(move || work(cutter, allowed, &ready));
         }
         drop(ready);
-        feed(2 * threads, allow, merged, |merged| merged.hand_on(&mut repeats, &mut take))
+        feed(threads + 1, allow, merged, |merged| merged.hand_on(&mut repeats, &mut take))
     })?;
     Ok(repeats)
 }
@@ -137,7 +137,8 @@ enum Keys {
 impl Slice {
     fn merge(self) -> Result<Merged> {
         let Self { from, end, pieces } = self;
-        let (mut points, mut ranges): (Vec<u128>, Vec<Interval>) = Default::default();
+        let mut points: Vec<u128> = Vec::with_capacity(pieces.iter().map(Piece::intervals).sum());
+        let mut ranges: Vec<Interval> = Vec::new();
         for piece in pieces {
             piece.each(from, end, |first, last| {
                 if first == last {

@@ -16,12 +16,12 @@ pub(super) struct SpillFile {
     end: AtomicU64,
 }
 
-/// Words in a spill file.
+/// A part of a spill file.
 #[derive(Debug, Clone)]
 pub(super) struct Spilled {
     file: Arc<SpillFile>,
     offset: u64,
-    words: u32,
+    length: u32,
     checksum: u32,
 }
 
@@ -39,24 +39,21 @@ impl SpillFile {
         Ok(Arc::new(Self { file, dir: dir.to_owned(), end: AtomicU64::new(0) }))
     }
 
-    /// Writes pieces one after the other and says where each is. May be called by many threads at once.
+    /// Writes parts, each of the given length, and says where each is. May be called by many threads at once.
     ///
     /// # Errors
     /// `Storage`, when the disk is full for one.
-    pub(super) fn append<'a>(self: &Arc<Self>, pieces: impl Iterator<Item = &'a [u64]>) -> Result<Vec<Spilled>> {
-        let mut bytes = Vec::new();
-        let mut places = Vec::new();
-        for words in pieces {
-            let offset = bytes.len();
-            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-            let checksum = crc32fast::hash(&bytes[offset..]);
-            let place = Spilled { file: self.clone(), offset: offset as u64, words: words.len() as u32, checksum };
-            places.push(place);
-        }
+    pub(super) fn append(self: &Arc<Self>, bytes: &[u8], lengths: impl Iterator<Item = usize>) -> Result<Vec<Spilled>> {
         let start = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.write_all_at(&bytes, start).map_err(|e| self.failed("written", e))?;
-        places.iter_mut().for_each(|place| place.offset += start);
-        Ok(places)
+        self.file.write_all_at(bytes, start).map_err(|e| self.failed("written", e))?;
+        let mut at = 0;
+        let place = |length: usize| {
+            let checksum = crc32fast::hash(&bytes[at..at + length]);
+            let place = Spilled { file: self.clone(), offset: start + at as u64, length: length as u32, checksum };
+            at += length;
+            place
+        };
+        Ok(lengths.map(place).collect())
     }
 
     fn failed(&self, what: &str, error: std::io::Error) -> Error {
@@ -67,17 +64,17 @@ impl SpillFile {
 }
 
 impl Spilled {
-    /// The words, checked.
+    /// The bytes, checked.
     ///
     /// # Errors
     /// `Storage` when they cannot be read, or are not what was written.
-    pub(super) fn read(&self) -> Result<Vec<u64>> {
-        let mut bytes = vec![0; self.words as usize * 8];
+    pub(super) fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.length as usize];
         self.file.file.read_exact_at(&mut bytes, self.offset).map_err(|e| self.file.failed("read back", e))?;
         if crc32fast::hash(&bytes) != self.checksum {
             return Err(self.file.failed("read back", std::io::Error::other("they have changed")));
         }
-        Ok(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+        Ok(bytes)
     }
 }
 
@@ -89,11 +86,11 @@ mod tests {
     fn what_is_spilled_comes_back_and_damage_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let file = SpillFile::create(dir.path()).unwrap();
-        let pieces: Vec<Vec<u64>> = (0..20).map(|i| (0..i).map(|w| w * 7 + i).collect()).collect();
-        let places = file.append(pieces.iter().map(Vec::as_slice)).unwrap();
-        let again = file.append(pieces.iter().map(Vec::as_slice)).unwrap();
-        for (place, words) in places.iter().chain(&again).zip(pieces.iter().chain(&pieces)) {
-            assert_eq!(&place.read().unwrap(), words);
+        let parts: Vec<Vec<u8>> = (0..20).map(|i| (0..i).map(|b| b * 7 + i).collect()).collect();
+        let places = file.append(&parts.concat(), parts.iter().map(Vec::len)).unwrap();
+        let again = file.append(&parts.concat(), parts.iter().map(Vec::len)).unwrap();
+        for (place, part) in places.iter().chain(&again).zip(parts.iter().chain(&parts)) {
+            assert_eq!(&place.read().unwrap(), part);
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "it has no name");
         file.file.write_all_at(&[0xff], places[9].offset + 3).unwrap();
