@@ -5,7 +5,8 @@ use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
-/// Bodies are collected in pieces of about this size: no piece is copied to grow, and each is freed as it moves.
+/// Bodies are collected in pieces of about this size, each in pages of its own: no piece is copied to grow, and each is
+/// given back to the system as it moves, where an allocator may keep it.
 const PIECE: usize = 4 << 20;
 /// A buffer from this size on lies in pages of its own, large ones where the system has them.
 const OWN_PAGES: usize = 4 << 20;
@@ -13,7 +14,7 @@ const OWN_PAGES: usize = 4 << 20;
 /// The bodies of the partitions, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    full: Vec<Vec<u8>>,
+    full: Vec<Bytes>,
     current: Vec<u8>,
     full_len: usize,
 }
@@ -28,7 +29,14 @@ impl Chunks {
     pub(super) fn body(&mut self) -> &mut Vec<u8> {
         if self.current.len() >= PIECE {
             self.full_len += self.current.len();
-            self.full.push(std::mem::take(&mut self.current));
+            self.full.push(match MmapMut::map_anon(self.current.len()) {
+                Ok(mut pages) => {
+                    pages.copy_from_slice(&self.current);
+                    self.current.clear();
+                    Bytes::from_owner(pages)
+                }
+                Err(_) => std::mem::take(&mut self.current).into(),
+            });
         }
         &mut self.current
     }
@@ -36,7 +44,7 @@ impl Chunks {
     /// The head, the bodies, the trailer, and the checksum of these.
     pub(super) fn assemble(self, head: &[u8], trailer: &[u8], checksum: impl Fn(&[u8]) -> u64) -> Result<Bytes> {
         let len = head.len() + self.len() + trailer.len() + size_of::<u64>();
-        let pieces = self.full.into_iter().chain([self.current]);
+        let pieces = self.full.into_iter().chain([self.current.into()]);
         if len < OWN_PAGES {
             let mut out = Vec::with_capacity(len);
             out.extend_from_slice(head);
