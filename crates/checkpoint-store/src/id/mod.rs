@@ -4,10 +4,8 @@ mod build;
 mod canonical;
 mod class;
 mod class_bytes;
-#[allow(dead_code, reason = "for the builder of sets")]
 mod compact;
 mod hash;
-#[allow(dead_code, reason = "for the builder of sets")]
 mod key_map;
 mod key_source;
 mod keys;
@@ -18,10 +16,8 @@ pub(crate) use build::merge_sets;
 pub use build::{GrowingIdSet, IdSetBuilder, IdSetOptions, Repeats};
 pub use class::IdClass;
 pub use compact::CompactIdSet;
-#[allow(unused_imports, reason = "for the builder of sets")]
 pub(crate) use compact::{Encoder, Intervals};
 pub use hash::HashKey;
-#[allow(unused_imports, reason = "for the builder of sets")]
 pub(crate) use key_map::{KeyMap, Layout};
 pub use keys::{IdColumn, IdProblem, show_id};
 pub(crate) use layers::Layers;

@@ -1,7 +1,7 @@
 //! Numbers of any width, packed without gaps, read from bytes that need no alignment.
 
-/// The widest number: with up to 7 bits before it, it is within one load of 16 bytes.
-pub(super) const MAX_WIDTH: u8 = 120;
+/// The widest number: with up to 7 bits before it, it is within one load of 16 bytes, and within two of 8.
+pub(super) const MAX_WIDTH: u8 = 112;
 
 /// How many bits `value` takes; 0 for 0.
 pub(super) const fn width(value: u128) -> u8 {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::bits::{load32, load64, width};
+use super::bits::{MAX_WIDTH, load32, load64, width};
 use super::entry::{ENTRY, Entry, Kind};
 use super::{bitmap, packed, runs};
 use crate::error::{Error, Result};
@@ -160,7 +160,7 @@ fn parse(body: &[u8]) -> Option<(Option<KeyMap>, Geometry)> {
     let map = match class {
         Some(class) => {
             let map = KeyMap::new(class, layout == 1, HashKey::new(load_key(body)?)).ok()?;
-            let cut_is_right = if map.layout() == Layout::Hashed { (1..=120).contains(&cut) } else { cut == 0 };
+            let cut_is_right = if map.layout() == Layout::Hashed { (1..=MAX_WIDTH).contains(&cut) } else { cut == 0 };
             if layout_byte(map.layout()) != layout || !cut_is_right {
                 return None;
             }

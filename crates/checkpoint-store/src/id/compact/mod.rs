@@ -120,7 +120,7 @@ impl CompactIdSet {
     /// Which values are there; what is said of nulls means nothing.
     fn probe_all(&self, map: &KeyMap, ids: &ArrayRef) -> Result<BooleanBuffer> {
         let source = KeySource::new(map, ids)?;
-        let mut words = Vec::with_capacity(ids.len().div_ceil(BLOCK) * (BLOCK / 64));
+        let mut words = Vec::with_capacity(ids.len().div_ceil(BLOCK));
         probe(&self.view(), ids.len(), |start, keys| source.fill(start, keys), &mut words);
         words.iter_mut().for_each(|word| *word = word.to_le());
         Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, ids.len()))

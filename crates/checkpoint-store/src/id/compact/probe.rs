@@ -13,8 +13,8 @@ use super::packed::BLOCK as BUCKETS;
 use super::runs;
 use super::view::View;
 
-/// Keys of a block.
-pub(super) const BLOCK: usize = 128;
+/// Keys of a block, whose answers are the bits of a word.
+pub(super) const BLOCK: usize = 64;
 
 /// The stretch of runs that answered last, and its answer: neighbours are often probed one after the other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,9 +26,9 @@ struct Cursor {
 
 /// A key on its way through a packed partition.
 #[derive(Debug, Clone, Copy, Default)]
-struct Item<D> {
+struct Item<D: Distance> {
     /// The low part that is looked for.
-    low: D,
+    low: D::Low,
     /// The word of the buffer in which the buckets start.
     unary: usize,
     /// Where the low parts start.
@@ -72,33 +72,132 @@ pub(super) fn blocks<D: Distance>(
     select: impl Select,
 ) {
     let parts = Parts::new(view.bytes);
-    let (mut cursor, mut keys, mut items) = (Cursor::default(), [0u128; BLOCK], [Item::<D>::default(); BLOCK]);
+    let (mut cursor, mut keys) = (Cursor::default(), [0u128; BLOCK]);
+    let (mut one, mut two) = (Block::<D>::new(), Block::<D>::new());
+    let (mut now, mut before) = (&mut one, &mut two);
     for start in (0..rows).step_by(BLOCK) {
         let keys = &mut keys[..BLOCK.min(rows - start)];
         fill(start, keys);
-        let mut hits = [0u64; BLOCK / 64];
-        let count = locate(view, &parts, keys, &mut cursor, &mut items, &mut hits);
-        let items = &mut items[..count.min(BLOCK)];
-        for item in items.iter_mut() {
+        now.locate(view, &parts, keys, &mut cursor);
+        now.find_blocks(view, &parts);
+        // What the block before has asked for has come while this one's keys were made.
+        if start > 0 {
+            out.push(before.compare(view));
+        }
+        now.find_buckets(view, &parts, select);
+        std::mem::swap(&mut now, &mut before);
+    }
+    if rows > 0 {
+        out.push(before.compare(view));
+    }
+}
+
+/// Keys that go through the steps together.
+struct Block<D: Distance> {
+    /// Those that were found to be in packed partitions.
+    items: [Item<D>; BLOCK],
+    count: usize,
+    /// A bit for each key that is there.
+    hits: u64,
+}
+
+impl<D: Distance> Block<D> {
+    fn new() -> Self {
+        Self { items: [Item::default(); BLOCK], count: 0, hits: 0 }
+    }
+
+    /// Finds the partition of each key. What is answered at once is; the others become items.
+    #[inline(always)]
+    fn locate(&mut self, view: &View<'_>, parts: &Parts<'_>, keys: &[u128], cursor: &mut Cursor) {
+        let geometry = view.geometry;
+        let (first, span) = (D::of(geometry.first), geometry.last.wrapping_sub(geometry.first));
+        let (mut count, mut hits, table) = (0, 0u64, geometry.table / ENTRY);
+        for (row, key) in keys.iter().enumerate().take(BLOCK) {
+            if key.wrapping_sub(geometry.first) > span {
+                continue;
+            }
+            let cell = geometry.index + D::of(*key).since(first).high(geometry.shift) * 4;
+            // Two cells in one load: partitions that start before this cell, and before the next.
+            let cells = load64(view.bytes, cell);
+            let mut line = (cells as u32).saturating_sub(1);
+            let last = ((cells >> 32) as u32).saturating_sub(1);
+            if line < last {
+                line = search::<D>(view, *key, line, last);
+            }
+            let Some(line) = parts.lines.get(table + line as usize) else { continue };
+            let offset = D::of(*key).since(D::load(line, FIRST));
+            if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
+                continue;
+            }
+            let body = load64(line, OFFSET) as usize;
+            let kind = load32(line, KIND).to_le_bytes();
+            let found = if kind[0] == Kind::Packed as u8 {
+                let (width, numbers) = (kind[1], load64(line, DIRECTORY));
+                let bucket = offset.high(width);
+                let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
+                prefetch(view.bytes, at * 2);
+                self.items[count % BLOCK] = Item {
+                    low: offset.low(width),
+                    unary: body / 8,
+                    numbers: body + (numbers >> 32) as usize,
+                    at,
+                    second: 0,
+                    bucket: bucket as u32,
+                    keys: 0,
+                    width,
+                    row: row as u8,
+                };
+                count += 1;
+                continue;
+            } else if kind[0] == Kind::Bitmap as u8 {
+                let bit = offset.high(0);
+                parts.word(body / 8 + bit / 64) >> (bit % 64) & 1 == 1
+            } else {
+                in_runs(view, line, *key, cursor)
+            };
+            hits |= u64::from(found) << row;
+        }
+        (self.count, self.hits) = (count, hits);
+    }
+
+    fn items(&mut self) -> &mut [Item<D>] {
+        &mut self.items[..self.count.min(BLOCK)]
+    }
+
+    /// Reads from the directory where the block of each bucket starts.
+    #[inline(always)]
+    fn find_blocks(&mut self, view: &View<'_>, parts: &Parts<'_>) {
+        for item in self.items() {
             let before = usize::from(parts.count(item.at));
             item.at = before + (item.bucket as usize / BUCKETS) * BUCKETS;
             let word = (item.unary + item.at / 64) * 8;
             prefetch(view.bytes, word);
             prefetch(view.bytes, word + 16);
         }
-        for item in items.iter_mut() {
-            let start = bucket_start(&parts, item, select);
-            item.keys = ones_from(&parts, item.unary, start);
+    }
+
+    /// Reads from the bits where the low parts of each bucket are.
+    #[inline(always)]
+    fn find_buckets(&mut self, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
+        for item in self.items() {
+            let start = bucket_start(parts, item, select);
+            item.keys = ones_from(parts, item.unary, start);
             let index = start.wrapping_sub(item.bucket as usize);
             let first = item.numbers.wrapping_mul(8).wrapping_add(index.wrapping_mul(usize::from(item.width)));
             // Nothing is fetched for an empty bucket: what is read for it is at hand, and means nothing.
             item.at = select_unpredictable(item.keys > 0, first, item.unary * 64);
             item.second = select_unpredictable(item.keys > 1, item.at + usize::from(item.width), item.at);
             prefetch(view.bytes, item.at / 8);
-            prefetch(view.bytes, item.second / 8 + D::READ - 1);
+            prefetch(view.bytes, D::last_byte(item.second, item.width));
         }
-        for item in items.iter() {
-            let low = |bit: usize| D::number(view.bytes, bit, item.width);
+    }
+
+    /// Looks for each low part in its bucket; the answers for all keys of the block.
+    #[inline(always)]
+    fn compare(&mut self, view: &View<'_>) -> u64 {
+        let mut hits = self.hits;
+        for item in self.items() {
+            let low = |bit: usize| D::stored(view.bytes, bit, item.width);
             // Where there is but one key, the second is the first once more.
             let mut found = (low(item.at) == item.low) | (low(item.second) == item.low);
             found &= item.keys > 0;
@@ -110,9 +209,9 @@ pub(super) fn blocks<D: Distance>(
                     found |= in_bucket(view.bytes, item);
                 }
             }
-            hits[usize::from(item.row / 64)] |= u64::from(found) << (item.row % 64);
+            hits |= u64::from(found) << (item.row % 64);
         }
-        out.extend_from_slice(&hits);
+        hits
     }
 }
 
@@ -137,67 +236,6 @@ impl<'a> Parts<'a> {
     fn count(&self, index: usize) -> u16 {
         self.halves.get(index).map_or(0, |half| u16::from_le_bytes(*half))
     }
-}
-
-/// Finds the partition of each key. What is answered at once is set in `hits`; the others become items.
-#[inline(always)]
-fn locate<D: Distance>(
-    view: &View<'_>,
-    parts: &Parts<'_>,
-    keys: &[u128],
-    cursor: &mut Cursor,
-    items: &mut [Item<D>; BLOCK],
-    hits: &mut [u64; BLOCK / 64],
-) -> usize {
-    let geometry = view.geometry;
-    let (first, span) = (D::of(geometry.first), geometry.last.wrapping_sub(geometry.first));
-    let (mut count, table) = (0, geometry.table / ENTRY);
-    for (row, key) in keys.iter().enumerate().take(BLOCK) {
-        if key.wrapping_sub(geometry.first) > span {
-            continue;
-        }
-        let cell = geometry.index + D::of(*key).since(first).high(geometry.shift) * 4;
-        // Two cells in one load: partitions that start before this cell, and before the next.
-        let cells = load64(view.bytes, cell);
-        let mut line = (cells as u32).saturating_sub(1);
-        let last = ((cells >> 32) as u32).saturating_sub(1);
-        if line < last {
-            line = search::<D>(view, *key, line, last);
-        }
-        let Some(line) = parts.lines.get(table + line as usize) else { continue };
-        let offset = D::of(*key).since(D::load(line, FIRST));
-        if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
-            continue;
-        }
-        let body = load64(line, OFFSET) as usize;
-        let kind = load32(line, KIND).to_le_bytes();
-        let found = if kind[0] == Kind::Packed as u8 {
-            let (width, numbers) = (kind[1], load64(line, DIRECTORY));
-            let bucket = offset.high(width);
-            let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
-            prefetch(view.bytes, at * 2);
-            items[count % BLOCK] = Item {
-                low: offset.low(width),
-                unary: body / 8,
-                numbers: body + (numbers >> 32) as usize,
-                at,
-                second: 0,
-                bucket: bucket as u32,
-                keys: 0,
-                width,
-                row: row as u8,
-            };
-            count += 1;
-            continue;
-        } else if kind[0] == Kind::Bitmap as u8 {
-            let bit = offset.high(0);
-            parts.word(body / 8 + bit / 64) >> (bit % 64) & 1 == 1
-        } else {
-            in_runs(view, line, *key, cursor)
-        };
-        hits[row / 64] |= u64::from(found) << (row % 64);
-    }
-    count
 }
 
 /// The last partition from `low` to `high` that starts at or before the key.
@@ -228,7 +266,7 @@ fn in_runs(view: &View<'_>, line: &[u8; ENTRY], key: u128, cursor: &mut Cursor) 
 
 /// Where the bits of the item's bucket start: after as many zeros as there are buckets before it in its block.
 #[inline(always)]
-fn bucket_start<D>(parts: &Parts<'_>, item: &Item<D>, select: impl Select) -> usize {
+fn bucket_start<D: Distance>(parts: &Parts<'_>, item: &Item<D>, select: impl Select) -> usize {
     let zeros = item.bucket % BUCKETS as u32;
     if zeros == 0 {
         return item.at;
@@ -257,7 +295,7 @@ fn bucket_start<D>(parts: &Parts<'_>, item: &Item<D>, select: impl Select) -> us
 
 /// As [`bucket_start`], when there are many keys in one bucket.
 #[cold]
-fn far_bucket_start<D>(
+fn far_bucket_start<D: Distance>(
     parts: &Parts<'_>,
     item: &Item<D>,
     mut rank: u32,
@@ -297,7 +335,7 @@ fn in_bucket<D: Distance>(bytes: &[u8], item: &Item<D>) -> bool {
     let (mut from, mut to) = (0, item.keys as usize);
     while from < to {
         let middle = (from + to) / 2;
-        let there = D::number(bytes, item.at + middle * usize::from(item.width), item.width);
+        let there = D::stored(bytes, item.at + middle * usize::from(item.width), item.width);
         if there == item.low {
             return true;
         }
