@@ -17,6 +17,7 @@ pub use build::{GrowingIdSet, IdSetBuilder, IdSetOptions, Repeats};
 pub use class::IdClass;
 pub use compact::CompactIdSet;
 pub use hash::HashKey;
+pub(crate) use key_map::KeyMap;
 pub use keys::{IdColumn, IdProblem, show_id};
 pub(crate) use layers::Layers;
 pub use set::{ExactIdSet, IdSet};
