@@ -8,7 +8,8 @@ use super::compact::CompactIdSet;
 use super::set::IdSet;
 use crate::error::{Error, Result};
 
-/// Compact sets that have no ID in common: a large one, and what came later and is not worth a large one's merge.
+/// A large compact set, and what came later and is not worth the merge. It counts no ranges: where a checkpoint has an
+/// ID in two tasks both may hold it, and a range that is not done must never be taken for done.
 #[derive(Debug)]
 pub(crate) struct Layers(Vec<CompactIdSet>);
 
@@ -44,13 +45,5 @@ impl IdSet for Layers {
             });
         }
         Ok(found.unwrap_or_else(|| BooleanArray::from(vec![false; ids.len()])))
-    }
-
-    fn count_between(&self, first: i128, last: i128) -> Option<u64> {
-        self.0.iter().map(|set| set.count_between(first, last)).sum()
-    }
-
-    fn count_rows(&self, seed: u64, positions: std::ops::Range<u64>) -> Option<u64> {
-        self.0.iter().map(|set| set.count_rows(seed, positions.clone())).sum()
     }
 }

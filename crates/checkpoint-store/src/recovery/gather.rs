@@ -8,8 +8,8 @@ use crate::id::{
 };
 use crate::runtime::{Runtime, blocking};
 
-/// A set of so few IDs is merged with what came later, whatever that is.
-const SMALL: u64 = 1 << 25;
+/// A set of so few bytes is merged with what came later, whatever that is; sets of ranges always are.
+const SMALL: u64 = 256 << 20;
 /// A larger one only where what came later is more than one part in so many.
 const SHARE: u64 = 8;
 
@@ -115,8 +115,8 @@ impl Gathered {
         blocking(runtime, move || {
             let (mut sets, options) = set.into_sets()?;
             let later: u64 = sets.iter().skip(1).map(IdSet::len).sum();
-            let first = sets.first().map_or(0, IdSet::len);
-            if later > 0 && first > SMALL && later <= first / SHARE {
+            let (first, bytes) = sets.first().map_or((0, 0), |set| (set.len(), set.memory()));
+            if later > 0 && bytes > SMALL && later <= first / SHARE {
                 let later = merge_sets(&options, sets.split_off(1))?;
                 sets.push(later);
                 return Ok(Arc::new(Layers::new(sets)) as Arc<dyn IdSet>);
