@@ -165,6 +165,10 @@ options! {
     WriteOptions {
         /// Whether to replace.
         mode: WriteMode,
+        /// Whether durability may wait for a [rename](Storage::rename) that asks for it. Until then a power
+        /// failure may take the object, or its bytes and leave its name. Readers see it whole at once, and no
+        /// other crash harms it. Only POSIX makes use of this; elsewhere every write is durable.
+        unsettled: bool,
     }
 }
 options! {
@@ -202,6 +206,9 @@ options! {
     RenameOptions {
         /// Whether to replace the target.
         mode: WriteMode,
+        /// Whether the object may have been written [`unsettled`](WriteOptions::unsettled), by anyone: its
+        /// bytes are made durable before it gets its new name.
+        settle: bool,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A directory of this machine, or of a shared mount.
 //!
 //! - *Publishing*: a temporary file in the same directory, fsync, one atomic step to its name, fsync of the
-//!   directory. There is one way to do it, and `publish` owns it. Directories made on the way are synced
+//!   directory, one for all who wait for it. There is one way to do it, and `publish` owns it. Directories made on the way are synced
 //!   from the top down before anything is placed in them.
 //! - *Create only*: `renameat2(RENAME_NOREPLACE)`, or `link` and `unlink` where the file system lacks it.
 //!   A lost reply is settled by the inode, which only this write has.
@@ -11,6 +11,7 @@
 //!   those of dead processes from each directory that it writes to, once.
 
 mod fault;
+mod group;
 mod litter;
 mod options;
 mod probe;
@@ -38,11 +39,12 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use self::fault::Fault;
+use self::group::DirectorySyncs;
 
 pub use self::options::PosixOptions;
 pub(crate) use self::options::PosixScheme;
 use self::publish::{Placed, Placer, Staged, meta_of};
-use self::root::{Root, file_type, sync_directory};
+use self::root::{Root, file_type};
 use self::sweep::Sweep;
 use self::writer::PosixWriter;
 use crate::capability::Capabilities;
@@ -76,6 +78,7 @@ struct Inner {
     options: PosixOptions,
     capabilities: Capabilities,
     placer: Placer,
+    syncs: DirectorySyncs,
     known: Mutex<HashSet<ObjectPath>>,
 }
 
@@ -110,7 +113,8 @@ impl PosixStorage {
         let (capabilities, local) = probe::capabilities(&root);
         let root = Root::new(root, options.follow_symlinks);
         let known = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { root, url, options, capabilities, placer: placer(local), known }) })
+        let (placer, syncs) = (placer(local), DirectorySyncs::default());
+        Ok(Self { inner: Arc::new(Inner { root, url, options, capabilities, placer, syncs, known }) })
     }
 
     /// Removes temporary files that crashed writers left in `prefix` and below, and gives how many: those
@@ -203,26 +207,33 @@ impl Inner {
         Err(Fault::Os(Errno::BUSY))
     }
 
-    /// Syncs a filled temporary file and gives it its name. The guard is asked right before the name.
+    /// Syncs a filled temporary file, unless that may wait, and gives it its name. The guard is asked right before the name.
     fn publish(
         &self,
         mut staged: Staged,
         name: &str,
         mode: WriteMode,
+        sync: bool,
         guard: Option<&Guard>,
     ) -> Result<Outcome, Fault> {
-        staged.seal(self.options.fsync)?;
+        let sync = sync && self.options.fsync;
+        staged.seal(sync)?;
         Guard::check(guard)?;
         let (placed, meta) = staged.place(&self.placer, name, mode)?;
         Ok(match placed {
             Placed::Exists => Outcome::AlreadyExists,
             Placed::Unclear(errno) => Outcome::Unknown(errno),
-            Placed::Done { .. } => match sync_directory(staged.dir(), self.options.fsync) {
+            Placed::Done { .. } => match self.sync_entries(staged.dir(), sync) {
                 Ok(()) => Outcome::Done(meta),
                 // The name is there, and may not be after a power failure.
                 Err(errno) => Outcome::Unknown(errno),
             },
         })
+    }
+
+    /// Puts a directory's entries on disk, together with all who wait for that.
+    fn sync_entries(&self, dir: &OwnedFd, sync: bool) -> Result<(), Errno> {
+        if sync { self.syncs.sync(dir) } else { Ok(()) }
     }
 
     fn outcome(&self, operation: &'static str, path: &ObjectPath, outcome: Outcome) -> WriteOutcome {
@@ -239,7 +250,7 @@ impl Inner {
         let (dir, name) = self.target(path)?;
         let mut staged = self.stage(&dir)?;
         staged.write(bytes)?;
-        self.publish(staged, name, options.mode, options.guard.as_ref())
+        self.publish(staged, name, options.mode, !options.unsettled, options.guard.as_ref())
     }
 
     fn check_mode(&self, mode: WriteMode) -> Result<(), Fault> {
@@ -279,15 +290,15 @@ impl Inner {
         let length = usize::try_from(wanted).map_err(|_| Fault::TooLarge(wanted))?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| Fault::TooLarge(wanted))?;
-        bytes.resize(length, 0);
-        let mut filled = 0;
-        while filled < length {
-            let offset = start + filled as u64;
-            match rustix::io::retry_on_intr(|| rustix::io::pread(&fd, &mut bytes[filled..], offset))? {
-                0 => return Err(Fault::Shrunk { expected: meta.size, got: offset }),
-                got => filled += got,
+        while bytes.len() < length {
+            let offset = start + bytes.len() as u64;
+            let read = || rustix::io::pread(&fd, rustix::buffer::spare_capacity(&mut bytes), offset);
+            if rustix::io::retry_on_intr(read)? == 0 {
+                return Err(Fault::Shrunk { expected: meta.size, got: offset });
             }
         }
+        // The vector may have been given more room than it asked for.
+        bytes.truncate(length);
         Ok(ReadResult { bytes: Bytes::from(bytes), meta })
     }
 

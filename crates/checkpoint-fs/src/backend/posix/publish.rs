@@ -57,10 +57,15 @@ impl Place<'_> {
 }
 
 /// Device and inode: the same file, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Identity(u64, u64);
 
 impl Identity {
+    #[cfg(test)]
+    pub(super) const fn new(device: u64, inode: u64) -> Self {
+        Self(device, inode)
+    }
+
     pub(super) fn of(stat: &Stat) -> Self {
         Self(stat.st_dev, stat.st_ino)
     }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
 use super::fault::Fault;
 use super::publish::{Identity, Place, Placed, meta_of};
-use super::root::{RACES, sync_directory};
+use super::root::RACES;
 use super::{Inner, Outcome};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
@@ -36,7 +36,7 @@ impl Inner {
         if copied != size {
             return Err(Fault::Shrunk { expected: size, got: copied });
         }
-        let outcome = self.publish(staged, name, options.mode, guard).map_err(at_target)?;
+        let outcome = self.publish(staged, name, options.mode, true, guard).map_err(at_target)?;
         Ok(self.outcome("copy", to, outcome))
     }
 
@@ -57,7 +57,10 @@ impl Inner {
             return Err(Fault::NoCreateOnly);
         }
         let at_target = |fault: Fault| Fault::Ready(fault.into_error("rename", self.url_of(to)));
-        let (_, object) = self.object(from, OFlags::PATH)?;
+        let (_, object) = match options.settle && self.options.fsync {
+            true => self.settled(from)?,
+            false => self.object(from, OFlags::PATH)?,
+        };
         let (from_dir, from_name) = self.target(from)?;
         let (to_dir, to_name) = self.target(to).map_err(at_target)?;
         let source_dir = self.root.directory(&from_dir)?;
@@ -89,8 +92,9 @@ impl Inner {
             Placed::Unclear(errno) | Placed::Done { leftover: Some(errno) } => Outcome::Unknown(errno),
             Placed::Done { leftover: None } => {
                 // The new name first: a crash between leaves both names rather than none.
-                let synced = sync_directory(&target_dir, self.options.fsync)
-                    .and_then(|()| sync_directory(&source_dir, self.options.fsync));
+                let synced = self
+                    .sync_entries(&target_dir, self.options.fsync)
+                    .and_then(|()| self.sync_entries(&source_dir, self.options.fsync));
                 match synced {
                     Ok(()) => Outcome::Done(meta_of(&object)),
                     Err(errno) => Outcome::Unknown(errno),
@@ -98,6 +102,15 @@ impl Inner {
             }
         };
         Ok(self.outcome("rename", to, outcome))
+    }
+}
+
+impl Inner {
+    /// Puts an object's bytes on disk, whoever wrote them.
+    fn settled(&self, path: &ObjectPath) -> Result<(OwnedFd, Stat), Fault> {
+        let (fd, stat) = self.object(path, OFlags::RDONLY)?;
+        rustix::fs::fsync(&fd)?;
+        Ok((fd, stat))
     }
 }
 

@@ -73,7 +73,8 @@ impl StorageWriter for PosixWriter {
         let (inner, path, options) = (Arc::clone(&self.inner), self.path.clone(), self.options.clone());
         let work = move |staged: Staged| {
             Guard::check(options.guard.as_ref())?;
-            let outcome = inner.publish(staged, path.name(), options.mode, options.guard.as_ref())?;
+            let outcome =
+                inner.publish(staged, path.name(), options.mode, !options.unsettled, options.guard.as_ref())?;
             Ok(inner.outcome("write", &path, outcome))
         };
         self.run(work).await

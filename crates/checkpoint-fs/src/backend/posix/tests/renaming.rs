@@ -121,3 +121,23 @@ async fn a_rename_outlives_a_sweeper_of_empty_directories() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     sweeper.join().expect("no panic");
 }
+
+#[tokio::test]
+async fn what_is_written_unsettled_is_there_at_once_and_settles_by_its_rename() {
+    let (dir, storage) = scratch();
+    let written = storage.write(&path("d/a"), "whole".into(), WriteOptions::new().unsettled(true)).await;
+    assert!(matches!(written.expect("writes"), WriteOutcome::Done(_)));
+    assert_eq!(get(&storage, "d/a").await.expect("there"), "whole");
+    let mut writer = storage.writer(&path("d/b"), WriteOptions::new().unsettled(true)).await.expect("starts");
+    writer.write("streamed".into()).await.expect("writes");
+    assert!(matches!(writer.finish().await.expect("publishes"), WriteOutcome::Done(_)));
+    for (from, to, bytes) in [("d/a", "x", "whole"), ("d/b", "y", "streamed")] {
+        let options = RenameOptions::new().mode(WriteMode::IfAbsent).settle(true);
+        let renamed = storage.rename(&path(from), &path(to), options.clone()).await.expect("renames");
+        assert!(matches!(renamed, WriteOutcome::Done(meta) if meta.size == bytes.len() as u64));
+        assert_eq!(get(&storage, to).await.expect("there"), bytes);
+        let error = storage.rename(&path(from), &path(to), options).await.expect_err("is gone");
+        assert!(error.is_not_found(), "{error}");
+    }
+    assert_eq!(on_disk(&dir.path().join("root")), ["d", "x", "y"]);
+}
