@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
-use checkpoint_fs::{ObjectPath, StorageRef, WriteOptions};
+use checkpoint_fs::{StorageRef, WriteOptions};
 
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
@@ -18,12 +18,10 @@ use crate::layout;
 use crate::lease::{AttemptState, Lease, timestamp};
 use crate::names::{JobId, TaskName, owner};
 use crate::record::{self, DataFile, RecordFacts};
-use crate::recovery::{RecoveryReport, Verdict, delete_all, sweep_plan};
+use crate::recovery::{RecoveryReport, Verdict, sweep_plan};
+use crate::served::Served;
 use crate::snapshot::Source;
-use crate::task::{CommitOutcome, PreparedTask};
-
-/// Pending records that are deleted in one go.
-const PENDING_BATCH: usize = 1000;
+use crate::task::{CommitOutcome, PreparedTask, TaskRecord};
 
 /// The facts of a task that is about to be written.
 #[derive(Debug, Clone)]
@@ -68,6 +66,7 @@ pub struct Attempt {
     lease: Lease,
     ready: Ready,
     progress: Mutex<Progress>,
+    served: Served,
 }
 
 /// An attempt that lacks only its lease.
@@ -95,13 +94,13 @@ struct Progress {
     in_doubt: BTreeSet<u64>,
     rows: u64,
     data_files: Vec<DataFile>,
-    served_pending: Vec<ObjectPath>,
 }
 
 impl Attempt {
     pub(crate) fn new(lease: Lease, mut ready: Ready) -> Self {
         let data_files = std::mem::take(&mut ready.data_files);
-        Self { lease, ready, progress: Mutex::new(Progress { data_files, ..Progress::default() }) }
+        let served = Served::new(ready.checkpoint.storage.clone(), ready.checkpoint.runtime.clone());
+        Self { lease, ready, progress: Mutex::new(Progress { data_files, ..Progress::default() }), served }
     }
 
     /// The job's ID.
@@ -154,15 +153,22 @@ impl Attempt {
         TaskName { job: self.job().clone(), attempt: self.lease.attempt(), number: progress.next }
     }
 
-    /// Writes a task's pending record. One request. After it the data may be written, and then
-    /// [`commit`](Attempt::commit) called; a task that is not committed is void, or is rolled forward by the
-    /// next attempt when all its data is there.
+    /// Writes a task's pending record: [`record`](Attempt::record), then
+    /// [`write_pending`](Attempt::write_pending).
+    ///
+    /// # Errors
+    /// As these two.
+    pub async fn prepare(&self, task: &TaskName, ids: &ArrayRef, plan: TaskPlan) -> Result<PreparedTask> {
+        self.write_pending(self.record(task, ids, plan)?).await
+    }
+
+    /// Checks a task's IDs and encodes its record. Asks nothing of the store, and takes CPU time: a large
+    /// task is best recorded on a blocking thread.
     ///
     /// # Errors
     /// `BadData` for an ID that is null, empty, of another type, twice in the task, or done already;
-    /// `InvalidConfig` for a task or a data file that is not named as this attempt's are; `Conflict` when the
-    /// lease is lost; `Storage`.
-    pub async fn prepare(&self, task: &TaskName, ids: &ArrayRef, plan: TaskPlan) -> Result<PreparedTask> {
+    /// `InvalidConfig` for a task or a data file that is not named as this attempt's are.
+    pub fn record(&self, task: &TaskName, ids: &ArrayRef, plan: TaskPlan) -> Result<TaskRecord> {
         self.check_names(task, &plan)?;
         let problem = |p: crate::IdProblem| Error::bad_data(format!("{p} task={task}"));
         let ids = IdColumn::try_new(ids)?.map_err(problem)?;
@@ -198,10 +204,22 @@ impl Attempt {
             write_token: format!("{:016x}{:016x}", runtime.random(), runtime.random()),
         };
         let bytes = record::encode(&self.ready.fingerprint.id_column, &ids, &facts)?;
-        let prepared = PreparedTask::new(facts, &self.ready.fingerprint.id_column, bytes.clone())?;
-        let written = self.ready.checkpoint.storage.write(&prepared.pending, bytes, WriteOptions::new()).await?;
-        written.into_result(self.ready.checkpoint.url())?;
-        Ok(prepared)
+        PreparedTask::new(facts, &self.ready.fingerprint.id_column, bytes).map(TaskRecord)
+    }
+
+    /// Writes a task's pending record. One request. After it the data may be written, and then
+    /// [`commit`](Attempt::commit) called; a task that is not committed is void, or is rolled forward by the
+    /// next attempt when all its data is there.
+    ///
+    /// # Errors
+    /// `Conflict` when the lease is lost; `Storage`.
+    pub async fn write_pending(&self, TaskRecord(task): TaskRecord) -> Result<PreparedTask> {
+        let checkpoint = &self.ready.checkpoint;
+        // What a power failure takes of it costs the task and no more; the rename that publishes it settles it.
+        let options = WriteOptions::new().unsettled(checkpoint.storage.capabilities().atomic_rename);
+        let written = checkpoint.storage.write(&task.pending, task.bytes.clone(), options).await?;
+        written.into_result(checkpoint.url())?;
+        Ok(task)
     }
 
     /// Names decide what a sweep may delete, so a task names its files after itself.
@@ -232,7 +250,7 @@ impl Attempt {
     }
 
     /// Publishes a task whose data is written. One request; the pending record goes with it on POSIX, and
-    /// later, a thousand at a time, elsewhere.
+    /// elsewhere in the background, a thousand to a request.
     ///
     /// # Errors
     /// `Conflict` when the lease is lost, before or while publishing. Everything else is in the outcome.
@@ -248,25 +266,17 @@ impl Attempt {
             (CommitOutcome::Committed, Err(lost)) => CommitOutcome::Unknown(task.doubtful(&lost)),
             (outcome, _) => outcome,
         };
-        let full = {
-            let mut progress = self.progress();
-            if matches!(outcome, CommitOutcome::Committed) {
+        if matches!(outcome, CommitOutcome::Committed) {
+            {
+                let mut progress = self.progress();
                 progress.in_doubt.remove(&number);
                 progress.committed.insert(number);
                 progress.rows += task.facts.input_rows;
                 progress.data_files.extend(task.facts.data_files);
-                if pending_left {
-                    progress.served_pending.push(task.pending);
-                }
             }
-            if progress.served_pending.len() >= PENDING_BATCH {
-                std::mem::take(&mut progress.served_pending)
-            } else {
-                Vec::new()
+            if pending_left {
+                self.served.push(task.pending);
             }
-        };
-        if let Err(error) = delete_all(&self.ready.checkpoint.storage, full).await {
-            tracing::warn!(%error, "pending records that have served could not be removed yet");
         }
         Ok(outcome)
     }
@@ -276,10 +286,7 @@ impl Attempt {
     /// # Errors
     /// `Conflict` when the lease is lost already; `Storage`.
     pub async fn end(self, state: AttemptState) -> Result<()> {
-        let served = std::mem::take(&mut self.progress().served_pending);
-        if let Err(error) = delete_all(&self.ready.checkpoint.storage, served).await {
-            tracing::warn!(%error, "pending records that have served could not be removed; the next attempt does");
-        }
+        self.served.flush().await;
         self.lease.end(state).await
     }
 
@@ -313,6 +320,7 @@ impl Attempt {
             }
             progress.committed.clone()
         };
+        self.served.flush().await;
         let Ready { checkpoint, output, closed, fingerprint, .. } = &self.ready;
         let view = OutputView::read(output).await?;
         let listing = checkpoint.listing().await?;

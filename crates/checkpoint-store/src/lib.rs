@@ -71,6 +71,7 @@ mod record;
 mod recovery;
 pub mod row_hash;
 mod runtime;
+mod served;
 mod snapshot;
 mod strangers;
 mod task;
@@ -87,7 +88,7 @@ pub use data::{DataReader, ParquetIds};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
     CompactIdSet, ExactIdSet, GrowingIdSet, HashKey, IdClass, IdColumn, IdProblem, IdSet, IdSetBuilder, IdSetOptions,
-    Repeats, show_id,
+    RepeatedId, Repeats, UniqueIds, show_id,
 };
 pub use job::{Difference, Fingerprint, InputFile, JobFile};
 pub use layout::FAILED_DIR;
@@ -103,4 +104,4 @@ pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};
 pub use recovery::RecoveryReport;
 pub use runtime::{Liveness, ProcessIdentity, Runtime, RuntimeRef, SystemRuntime, TaskHandle};
 pub use snapshot::Snapshot;
-pub use task::{CommitOutcome, PreparedTask};
+pub use task::{CommitOutcome, PreparedTask, TaskRecord};

@@ -126,6 +126,8 @@ pub(crate) fn encode_with(id_column: &str, ids: &IdColumn, facts: &impl Serializ
     let json = serde_json::to_string(facts).map_err(|e| failed(&e))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        // No ID occurs twice.
+        .set_dictionary_enabled(false)
         .set_key_value_metadata(Some(vec![
             KeyValue::new(CHECKSUM_KEY.to_owned(), checksum(&json, Some(ids))),
             KeyValue::new(FACTS_KEY.to_owned(), json),

@@ -10,6 +10,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
 use crate::record::{self, RecordFacts};
 
+/// A task's record, checked and encoded, and written nowhere yet.
+#[derive(Debug)]
+#[must_use = "nothing is written before the pending record is"]
+pub struct TaskRecord(pub(crate) PreparedTask);
+
+impl TaskRecord {
+    /// The size of the encoded record.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.len() as u64
+    }
+}
+
 /// A task whose pending record is written: its data may be written now, and then it is committed.
 #[derive(Debug)]
 #[must_use = "a prepared task counts only when it is committed"]
@@ -52,7 +64,7 @@ impl PreparedTask {
     /// Publishes the record without ever replacing one. Answers whether the pending record is still there.
     pub(crate) async fn publish(&self, storage: &StorageRef) -> Result<(CommitOutcome, bool)> {
         if storage.capabilities().atomic_rename {
-            let options = RenameOptions::new().mode(WriteMode::IfAbsent);
+            let options = RenameOptions::new().mode(WriteMode::IfAbsent).settle(true);
             let outcome = match storage.rename(&self.pending, &self.committed, options).await {
                 Ok(outcome) => outcome,
                 Err(error) if error.kind() == Fs::Conflict => return Err(error.into()),

@@ -1,8 +1,6 @@
 //! Columns of IDs that are fit to name rows, and what can be wrong with them.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
@@ -10,6 +8,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
+use super::unique::{RepeatedId, UniqueIds};
 use crate::error::Result;
 
 /// A column of IDs that is fit to name rows: a permitted type, no nulls, no empty values.
@@ -124,27 +123,11 @@ impl IdColumn {
         });
     }
 
-    /// The first ID that occurs twice.
+    /// The first ID that occurs twice. Costs next to nothing where the IDs ascend.
     pub fn duplicate(&self) -> Option<IdProblem> {
-        let (mut values, mut data, mut ends) = (Vec::new(), Vec::new(), vec![0]);
-        self.keys.visit(0..self.len(), |_, key| match key {
-            Key::Int(value) => values.push(value),
-            Key::Bytes(bytes) => {
-                data.extend_from_slice(bytes);
-                ends.push(data.len());
-            }
-        });
-        let (first, second) = match values.is_empty() {
-            false => first_repeat(values.iter())?,
-            true => first_repeat(ends.windows(2).map(|ends| &data[ends[0]..ends[1]]))?,
-        };
+        let RepeatedId { first, second, .. } = UniqueIds::new().add(self)?;
         Some(IdProblem::Duplicate { first, second, id: show_id(&self.array, second) })
     }
-}
-
-fn first_repeat<K: Hash + Eq>(keys: impl Iterator<Item = K>) -> Option<(usize, usize)> {
-    let mut seen = HashMap::new();
-    keys.enumerate().find_map(|(row, key)| Some((seen.insert(key, row)?, row)))
 }
 
 /// An ID as people read it, cut at 80 characters.

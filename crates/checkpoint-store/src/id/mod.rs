@@ -11,6 +11,7 @@ mod key_source;
 mod keys;
 mod layers;
 mod set;
+mod unique;
 
 pub(crate) use build::merge_sets;
 pub use build::{GrowingIdSet, IdSetBuilder, IdSetOptions, Repeats};
@@ -21,3 +22,4 @@ pub(crate) use key_map::KeyMap;
 pub use keys::{IdColumn, IdProblem, show_id};
 pub(crate) use layers::Layers;
 pub use set::{ExactIdSet, IdSet};
+pub use unique::{RepeatedId, UniqueIds};

@@ -14,5 +14,6 @@ mod golden;
 mod leases;
 mod loading;
 mod ray_fixtures;
+mod requests;
 mod small_job;
 mod zombies;
