@@ -55,8 +55,8 @@ pub struct Pipeline {
     pub(crate) input_format: Option<Format>,
     pub(crate) output_format: Option<Format>,
     pub(crate) workers: usize,
-    pub(crate) batch_rows: usize,
-    pub(crate) rows_per_task: u64,
+    pub(crate) batch_rows: Option<usize>,
+    pub(crate) rows_per_task: Option<u64>,
     pub(crate) bytes_per_task: u64,
     pub(crate) task_age: Duration,
     pub(crate) memory: usize,
@@ -94,8 +94,8 @@ impl Pipeline {
             input_format: None,
             output_format: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
-            batch_rows: 1024,
-            rows_per_task: 10_000,
+            batch_rows: None,
+            rows_per_task: None,
             bytes_per_task: 256 << 20,
             task_age: Duration::from_secs(60),
             memory: 192 << 20,
@@ -167,18 +167,19 @@ impl Pipeline {
         self
     }
 
-    /// The most rows of a batch; 1,024 by default.
+    /// The most rows of a batch; by default what the [transform](Transform::batch_rows) says, 1,024 mostly.
     #[must_use]
     pub fn batch_rows(mut self, rows: usize) -> Self {
-        self.batch_rows = rows.max(1);
+        self.batch_rows = Some(rows.max(1));
         self
     }
 
-    /// The most rows of a task, the unit that is committed; 10,000 by default. A task also ends at 256 MiB
-    /// of output and after a minute.
+    /// The rows of a task, the unit that is committed. By default 10,000, and more where these come within a
+    /// second: then a task goes on until its second is over or its output fills the memory that it may take.
+    /// A task also ends at 256 MiB of output and after a minute.
     #[must_use]
     pub fn rows_per_task(mut self, rows: u64) -> Self {
-        self.rows_per_task = rows.max(1);
+        self.rows_per_task = Some(rows.max(1));
         self
     }
 

@@ -74,10 +74,10 @@ pub(crate) struct JobArgs {
     /// Batches that are transformed at once, and programs that run [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = values::workers, help_heading = "Transform")]
     workers: Option<usize>,
-    /// The most rows of a batch [default: 1024, and 64 with --exec-format jsonl]
+    /// The most rows of a batch [default: 1024, 64 with --exec-format jsonl, 8192 without --exec]
     #[arg(long, value_name = "N", value_parser = values::batch_rows, help_heading = "Transform")]
     batch_size: Option<usize>,
-    /// The most rows of a task, which is committed as one [default: 10000]
+    /// Rows of a task, which is committed as one [default: 10000, and more where a second brings more]
     #[arg(long, value_name = "N", value_parser = values::task_rows, help_heading = "Transform")]
     rows_per_task: Option<u64>,
     /// Set aside up to N rows on which the transform fails, in <output>/_failed

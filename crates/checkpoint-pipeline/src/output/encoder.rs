@@ -13,6 +13,7 @@ use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
 
 use super::conform::conform;
 use super::dictionary::DictionaryMerger;
@@ -151,6 +152,17 @@ impl FileEncoder {
         self.spool.bytes()
     }
 
+    /// About how many bytes the file would have if it ended here.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        let waiting = match &self.sink {
+            Some(Sink::Parquet { writer, .. }) => {
+                writer.lock().unwrap_or_else(PoisonError::into_inner).in_progress_size() as u64
+            }
+            _ => 0,
+        };
+        waiting + self.spool.bytes()
+    }
+
     /// The schema that every batch must have.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -240,11 +252,13 @@ fn parquet_writer(schema: &SchemaRef, options: &EncodeOptions, spool: Spool) -> 
     let schema = with_metadata(schema, options);
     let mut entries: Vec<_> = schema.metadata().iter().map(|(k, v)| KeyValue::new(k.clone(), v.clone())).collect();
     entries.sort_by(|a, b| a.key.cmp(&b.key));
-    let properties = WriterProperties::builder()
+    let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        .set_key_value_metadata(Some(entries))
-        .build();
-    let settings = ArrowWriterOptions::new().with_properties(properties);
+        .set_key_value_metadata(Some(entries));
+    for column in &options.plain_columns {
+        properties = properties.set_column_dictionary_enabled(ColumnPath::new(vec![column.clone()]), false);
+    }
+    let settings = ArrowWriterOptions::new().with_properties(properties.build());
     Ok(ArrowWriter::try_new_with_options(spool, schema, settings)?)
 }
 

@@ -8,6 +8,7 @@ mod conform;
 mod dictionary;
 mod encoder;
 mod json_rows;
+mod likeness;
 mod options;
 mod publish;
 mod schema;
@@ -21,4 +22,5 @@ pub use publish::EncodedFile;
 pub use schema::schema_drift;
 
 pub(crate) use json_rows::{JsonRows, JsonRowsError};
+pub(crate) use likeness::mostly_unlike;
 pub(crate) use wide_keys::{schema_with_wide_keys, with_wide_keys};

@@ -13,6 +13,9 @@ pub struct EncodeOptions {
     pub metadata: Vec<(String, String)>,
     /// Encoded data that a Parquet row group may hold before it is written out. 64 MiB.
     pub row_group_bytes: usize,
+    /// Top-level columns whose values hardly repeat: Parquet gets them without a dictionary, which would only
+    /// cost time and space.
+    pub plain_columns: Vec<String>,
     /// JSON lines for people to read: every batch may have columns of its own, and a value without a JSON
     /// form, such as a float that is no number, becomes a text that shows it instead of an error.
     pub loose_json: bool,
@@ -26,6 +29,7 @@ impl Default for EncodeOptions {
             spool_memory: 16 << 20,
             metadata: Vec::new(),
             row_group_bytes: 64 << 20,
+            plain_columns: Vec::new(),
             loose_json: false,
             temp_dir: None,
         }
@@ -56,6 +60,13 @@ impl EncodeOptions {
     #[must_use]
     pub fn row_group_bytes(mut self, bytes: usize) -> Self {
         self.row_group_bytes = bytes.max(1);
+        self
+    }
+
+    /// Sets `plain_columns`.
+    #[must_use]
+    pub fn plain_columns(mut self, columns: Vec<String>) -> Self {
+        self.plain_columns = columns;
         self
     }
 

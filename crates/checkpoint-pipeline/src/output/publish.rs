@@ -41,6 +41,14 @@ impl EncodedFile {
         matches!(self.content, Spooled::Memory(_))
     }
 
+    /// Bytes of memory that it holds, or will while it is published.
+    pub(crate) fn memory(&self) -> u64 {
+        match self.content {
+            Spooled::Memory(_) => self.bytes,
+            Spooled::File(_) => self.bytes.min(PIECE),
+        }
+    }
+
     /// Writes the file under `path`, whole or not at all: one [`write`](checkpoint_fs::Storage::write) from
     /// memory, a streamed one with 8 MiB in memory from disk. Dropping the future leaves nothing visible that
     /// the storage had not published already.

@@ -37,12 +37,17 @@ pub(super) async fn apply(shared: &Shared, item: &Item) -> Result<Applied> {
         let records = item.records.slice(start, len);
         let array: ArrayRef = item.ids.array().slice(start, len);
         let began = shared.runtime.elapsed();
-        let result = shared.transform.apply(Batch::new(records, idempotency_key(&array))).await;
+        let key = if shared.transform.uses_key() { idempotency_key(&array) } else { String::new() };
+        let result = shared.transform.apply(Batch::new(records, key)).await;
         shared.counters.spent(Stage::Transform, shared.runtime.elapsed().saturating_sub(began));
         match result {
             Ok(outputs) => {
-                let ids = IdColumn::try_new(&array)?.map_err(|p| Error::bad_data(p.to_string()))?;
-                contract::check(&shared.id_column, &ids, &outputs)?;
+                if len == item.ids.len() {
+                    contract::check(&shared.id_column, &item.ids, &outputs)?;
+                } else {
+                    let ids = IdColumn::try_new(&array)?.map_err(|p| Error::bad_data(p.to_string()))?;
+                    contract::check(&shared.id_column, &ids, &outputs)?;
+                }
                 applied.outputs.extend(outputs.into_iter().filter(|o| o.num_rows() > 0));
             }
             // Ctrl-C goes to the child processes too: a batch that fails for that is no failure.

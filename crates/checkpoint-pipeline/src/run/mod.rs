@@ -1,6 +1,7 @@
 //! Running a pipeline: one reader, several workers, one owner of the checkpoint.
 
 mod apart;
+mod commits;
 mod contract;
 mod failing;
 mod feed;
@@ -14,6 +15,7 @@ mod scout;
 mod settings;
 mod stretches;
 mod task;
+mod task_size;
 mod worker;
 
 use std::sync::Arc;

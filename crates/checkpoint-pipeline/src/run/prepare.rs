@@ -8,6 +8,7 @@ use checkpoint_fs::{Location, StorageRef};
 use checkpoint_store::{Checkpoint, Fingerprint, IdClass, InputFile};
 
 use super::apart::{Places, keep_apart};
+use super::task_size::USUAL_ROWS;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::input::{self, ReadConfig, ReadContext, SourceFile};
@@ -67,7 +68,8 @@ impl Prepared {
         let totals = count_rows(&files, &mut fingerprint, &context).await?;
         let total: Option<u64> = totals.iter().copied().sum();
         counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
-        let rows = (pipeline.batch_rows as u64).min(pipeline.rows_per_task) as usize;
+        let rows = pipeline.batch_rows.unwrap_or_else(|| pipeline.transform.batch_rows()).max(1);
+        let rows = (rows as u64).min(pipeline.rows_per_task.unwrap_or(USUAL_ROWS)) as usize;
         // Every worker can have a batch in hand and one waiting.
         let share = pipeline.memory / (2 * pipeline.workers.max(1) * pipeline.transform.memory_factor().max(1));
         let batch_bytes = share.clamp(1 << 20, 32 << 20);

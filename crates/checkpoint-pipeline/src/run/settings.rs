@@ -5,16 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use checkpoint_store::{Attempt, RuntimeRef};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare::Prepared;
 use super::same_ids;
+use super::task_size::TaskSize;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::output::{EncodeOptions, schema_drift, schema_with_wide_keys, with_wide_keys};
 use crate::pipeline::Pipeline;
 use crate::report::Counters;
 use crate::transform::TransformRef;
+
+/// Memory is counted in units of this many bytes.
+const UNIT: u64 = 1024;
 
 /// Everything a worker needs to know.
 #[derive(Debug)]
@@ -25,12 +30,13 @@ pub(super) struct Shared {
     pub(super) counters: Arc<Counters>,
     pub(super) id_column: String,
     pub(super) format: Format,
-    pub(super) rows_per_task: u64,
-    pub(super) bytes_per_task: u64,
-    pub(super) task_age: std::time::Duration,
+    pub(super) task_size: TaskSize,
     pub(super) max_failed_rows: u64,
     /// Cancelled when the run must end: a stop, or a worker that failed.
     pub(super) halt: CancellationToken,
+    /// Encoded output that waits for its commit in memory, over all workers, in units of [`UNIT`] bytes.
+    encoded: Semaphore,
+    encoded_units: u32,
     encode: EncodeOptions,
     version: Option<String>,
     schema: Mutex<Option<SchemaRef>>,
@@ -39,9 +45,9 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) -> Result<Self> {
         let share = pipeline.memory / pipeline.workers.max(1);
-        let encode = EncodeOptions::new()
-            .row_group_bytes((share / 4).clamp(4 << 20, 64 << 20))
-            .spool_memory((share / 8).clamp(1 << 20, 16 << 20));
+        let in_memory = (share / 8).clamp(1 << 20, 16 << 20);
+        let encode = EncodeOptions::new().row_group_bytes((share / 4).clamp(4 << 20, 64 << 20)).spool_memory(in_memory);
+        let encoded_units = u32::try_from(pipeline.memory as u64 / 4 / UNIT).unwrap_or(u32::MAX).max(1);
         Ok(Self {
             attempt: attempt.clone(),
             transform: pipeline.transform.clone(),
@@ -49,15 +55,23 @@ impl Shared {
             counters: pipeline.counters(),
             id_column: pipeline.ids.column().to_owned(),
             format: prepared.output_format,
-            rows_per_task: pipeline.rows_per_task,
-            bytes_per_task: pipeline.bytes_per_task,
-            task_age: pipeline.task_age,
+            task_size: TaskSize::of(pipeline, in_memory),
             max_failed_rows: pipeline.max_failed_rows,
             halt: CancellationToken::new(),
+            encoded: Semaphore::new(encoded_units as usize),
+            encoded_units,
             encode,
             version: pipeline.version.clone(),
             schema: Mutex::new(attempt.output_schema().map(|s| schema_with_wide_keys(&Arc::new(s.clone())))),
         })
+    }
+
+    /// Waits until so many bytes of encoded output may wait for their commit. A task that is larger than all
+    /// the room there is takes all of it.
+    pub(super) async fn room_for(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).clamp(1, self.encoded_units);
+        // The semaphore is never closed; without its permit the task is committed all the same.
+        self.encoded.acquire_many(units).await.ok()
     }
 
     /// The schema of the output so far, from this attempt or earlier ones.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use checkpoint_fs::{ObjectPath, StorageExt, WriteOptions, WriteOutcome};
-use checkpoint_store::{CommitOutcome, DataFile, ExactIdSet, FAILED_DIR, IdProblem, TaskName, TaskPlan, show_id};
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef, WriteOptions, WriteOutcome};
+use checkpoint_store::{CommitOutcome, DataFile, FAILED_DIR, TaskName, TaskPlan, TaskRecord, UniqueIds, show_id};
 
 use super::failing::{self, Applied};
 use super::item::{Item, Places};
 use super::same_ids;
 use super::settings::Shared;
+use super::task_size::Filled;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-use crate::output::{EncodedFile, FileEncoder};
+use crate::output::{EncodedFile, FileEncoder, mostly_unlike};
 use crate::report::{Stage, add};
 
 /// A task that takes batches in.
@@ -23,7 +24,8 @@ pub(super) struct OpenTask {
     failed: Option<FileEncoder>,
     failed_rows: u64,
     ids: Vec<ArrayRef>,
-    seen: ExactIdSet,
+    id_bytes: u64,
+    seen: UniqueIds,
     places: Vec<Places>,
     rows: u64,
     began: std::time::Duration,
@@ -32,11 +34,10 @@ pub(super) struct OpenTask {
 /// A task that is encoded and not written yet.
 #[derive(Debug)]
 pub(super) struct BuiltTask {
-    name: TaskName,
-    ids: ArrayRef,
-    failed_rows: u64,
+    record: TaskRecord,
     files: Vec<(DataFile, EncodedFile)>,
-    schema: Option<arrow::datatypes::SchemaRef>,
+    rows: u64,
+    written: u64,
 }
 
 impl OpenTask {
@@ -47,7 +48,8 @@ impl OpenTask {
             failed: None,
             failed_rows: 0,
             ids: Vec::new(),
-            seen: ExactIdSet::new(),
+            id_bytes: 0,
+            seen: UniqueIds::new(),
             places: Vec::new(),
             rows: 0,
             began: shared.runtime.elapsed(),
@@ -60,51 +62,34 @@ impl OpenTask {
 
     /// Whether it has as much as a task should have, or is as old.
     pub(super) fn is_full(&self, shared: &Shared) -> bool {
-        self.patience(shared).is_some_and(|left| left.is_zero())
-            || self.rows >= shared.rows_per_task
-            || self.encoder.as_ref().is_some_and(|e| e.encoded_bytes() >= shared.bytes_per_task)
-            || self.ids.iter().map(|ids| ids.get_array_memory_size() as u64).sum::<u64>() >= shared.bytes_per_task / 8
+        let filled = Filled {
+            rows: self.rows,
+            encoded: self.encoder.as_ref().map_or(0, FileEncoder::expected_bytes),
+            ids: self.id_bytes,
+            age: self.age(shared),
+        };
+        !self.is_empty() && shared.task_size.is_reached(filled)
     }
 
     /// How long it may still wait for more; an empty one waits for ever.
     pub(super) fn patience(&self, shared: &Shared) -> Option<std::time::Duration> {
-        let age = shared.runtime.elapsed().saturating_sub(self.began);
-        (!self.is_empty()).then(|| shared.task_age.saturating_sub(age))
+        (!self.is_empty()).then(|| shared.task_size.patience(self.age(shared)))
+    }
+
+    fn age(&self, shared: &Shared) -> std::time::Duration {
+        shared.runtime.elapsed().saturating_sub(self.began)
     }
 
     /// Finds an ID of the batch that the task, or the batch itself, has already: before it is paid for.
     pub(super) fn refuse_repeats(&mut self, item: &Item) -> Result<()> {
-        let repeat = |id: String, first: String, second: String| {
-            Error::bad_data(format!("an ID occurs twice in the input: id={id} at={first} and at={second}"))
-                .with_hint("IDs must be unique in a job; remove the repeated rows, or use --row-hash")
-        };
-        if let Some(IdProblem::Duplicate { first, second, id }) = item.ids.duplicate() {
-            return Err(repeat(id, item.places.show(first), item.places.show(second)));
-        }
-        if let Some(row) = self.seen.first_common(&item.ids)? {
-            let id = show_id(item.ids.array(), row);
-            let first = self.place_of(item, row)?;
-            return Err(repeat(id, first, item.places.show(row)));
-        }
-        self.seen.insert(&item.ids)?;
-        Ok(())
-    }
-
-    /// Where in the task an ID of a new batch stands already.
-    fn place_of(&self, item: &Item, row: usize) -> Result<String> {
-        let mut one = ExactIdSet::new();
-        let id: ArrayRef = item.ids.array().slice(row, 1);
-        if let Ok(id) = checkpoint_store::IdColumn::try_new(&id)? {
-            one.insert(&id)?;
-        }
-        for (ids, places) in self.ids.iter().zip(&self.places) {
-            if let Ok(ids) = checkpoint_store::IdColumn::try_new(ids)?
-                && let Some(found) = one.first_common(&ids)?
-            {
-                return Ok(places.show(found));
-            }
-        }
-        Ok(String::from("an earlier row"))
+        let Some(repeat) = self.seen.add(&item.ids) else { return Ok(()) };
+        let first = self.places.get(repeat.column).unwrap_or(&item.places).show(repeat.first);
+        Err(Error::bad_data(format!(
+            "an ID occurs twice in the input: id={} at={first} and at={}",
+            show_id(item.ids.array(), repeat.second),
+            item.places.show(repeat.second)
+        ))
+        .with_hint("IDs must be unique in a job; remove the repeated rows, or use --row-hash"))
     }
 
     /// Takes in a batch with its output. Blocks: it encodes.
@@ -130,6 +115,7 @@ impl OpenTask {
             self.encode(shared, &name, output)?;
         }
         self.rows += item.records.num_rows() as u64;
+        self.id_bytes += array_bytes(item.ids.array());
         self.ids.push(item.ids.array().clone());
         self.places.push(item.places.clone());
         shared.counters.spent(Stage::Write, shared.runtime.elapsed().saturating_sub(began));
@@ -140,7 +126,8 @@ impl OpenTask {
         let output = shared.with_known_types(output)?;
         let schema = shared.agree_on_schema(&output.schema())?;
         if self.encoder.is_none() {
-            self.encoder = Some(FileEncoder::new(shared.format, schema, shared.encode_options(name))?);
+            let options = shared.encode_options(name).plain_columns(mostly_unlike(&output, &shared.id_column));
+            self.encoder = Some(FileEncoder::new(shared.format, schema, options)?);
         }
         match &mut self.encoder {
             Some(encoder) => encoder.write(&output),
@@ -148,10 +135,12 @@ impl OpenTask {
         }
     }
 
-    /// Ends the encoding. Blocks.
+    /// Ends the encoding, and makes the record. Blocks.
+    ///
+    /// # Errors
+    /// As encoding gives, and as [`Attempt::record`](checkpoint_store::Attempt::record).
     pub(super) fn build(self, shared: &Shared) -> Result<BuiltTask> {
         let began = shared.runtime.elapsed();
-        let ids = same_ids::concat(&self.ids)?;
         let mut files = Vec::new();
         let schema = self.encoder.as_ref().map(|e| e.schema().clone());
         let data = self.encoder.map(|e| (format!("{}.{}", self.name, shared.format.extension()), e));
@@ -160,45 +149,38 @@ impl OpenTask {
             let file = encoder.finish()?;
             files.push((DataFile { name, bytes: file.bytes(), rows: file.rows() }, file));
         }
-        shared.counters.spent(Stage::Write, shared.runtime.elapsed().saturating_sub(began));
-        Ok(BuiltTask { name: self.name, ids, failed_rows: self.failed_rows, files, schema })
+        let encoded_at = shared.runtime.elapsed();
+        let ids = same_ids::concat(&self.ids)?;
+        let plan = TaskPlan::new(files.iter().map(|(file, _)| file.clone()).collect())
+            .with_output_schema(schema)
+            .with_failed_rows(self.failed_rows);
+        let (rows, written) = (ids.len() as u64, plan.output_rows);
+        let record = shared.attempt.record(&self.name, &ids, plan)?;
+        shared.counters.spent(Stage::Write, encoded_at.saturating_sub(began));
+        shared.counters.spent(Stage::Commit, shared.runtime.elapsed().saturating_sub(encoded_at));
+        Ok(BuiltTask { record, files, rows, written })
     }
 }
 
 impl BuiltTask {
+    /// Bytes that it holds in memory until it is committed.
+    pub(super) fn memory(&self) -> u64 {
+        self.record.bytes() + self.files.iter().map(|(_, file)| file.memory()).sum::<u64>()
+    }
+
     /// The protocol of a task: the pending record, the data, the committed record.
     ///
     /// # Errors
     /// `Conflict` when the checkpoint is another's now, `OutcomeUnknown`, `Storage`. Nothing is deleted.
     pub(super) async fn commit(self, shared: &Shared) -> Result<()> {
         let attempt = &shared.attempt;
-        let files: Vec<DataFile> = self.files.iter().map(|(file, _)| file.clone()).collect();
-        let written_files = files.iter().filter(|f| !f.name.starts_with(FAILED_DIR)).count() as u64;
-        let plan = TaskPlan::new(files).with_output_schema(self.schema).with_failed_rows(self.failed_rows);
-        let (rows, written) = (self.ids.len() as u64, plan.output_rows);
+        let written_files = self.files.iter().filter(|(f, _)| !f.name.starts_with(FAILED_DIR)).count() as u64;
 
         let began = shared.runtime.elapsed();
-        let prepared = attempt.prepare(&self.name, &self.ids, plan).await?;
+        let prepared = attempt.write_pending(self.record).await?;
         let prepared_at = shared.runtime.elapsed();
         for (file, encoded) in self.files {
-            let path = ObjectPath::parse(file.name.as_str())?;
-            match encoded.publish(attempt.output(), &path, WriteOptions::new()).await? {
-                WriteOutcome::Done(_) => {}
-                WriteOutcome::AlreadyExists => {
-                    return Err(Error::new(
-                        ErrorKind::Conflict,
-                        format!("a data file of this task is there already: url={}", attempt.output().url_of(&path)),
-                    ));
-                }
-                WriteOutcome::Unknown(error) => {
-                    return Err(Error::new(
-                        ErrorKind::OutcomeUnknown,
-                        format!("whether a data file was written cannot be found out: {error}"),
-                    )
-                    .with_hint("nothing was deleted; run the same command again, it finds out and goes on")
-                    .with_source(error));
-                }
-            }
+            write(attempt.output(), &file, encoded).await?;
         }
         let written_at = shared.runtime.elapsed();
         let outcome = attempt.commit(prepared).await?;
@@ -210,12 +192,36 @@ impl BuiltTask {
             CommitOutcome::Committed => {}
             CommitOutcome::Conflict(error) | CommitOutcome::Unknown(error) => return Err(error.into()),
         }
-        add(&counters.processed_rows, rows);
-        add(&counters.written_rows, written);
+        add(&counters.processed_rows, self.rows);
+        add(&counters.written_rows, self.written);
         add(&counters.written_files, written_files);
         add(&counters.committed_tasks, 1);
         Ok(())
     }
+}
+
+/// Writes one file of a task.
+async fn write(output: &StorageRef, file: &DataFile, encoded: EncodedFile) -> Result<()> {
+    let path = ObjectPath::parse(file.name.as_str())?;
+    match encoded.publish(output, &path, WriteOptions::new()).await? {
+        WriteOutcome::Done(_) => Ok(()),
+        WriteOutcome::AlreadyExists => Err(Error::new(
+            ErrorKind::Conflict,
+            format!("a data file of this task is there already: url={}", output.url_of(&path)),
+        )),
+        WriteOutcome::Unknown(error) => Err(Error::new(
+            ErrorKind::OutcomeUnknown,
+            format!("whether a data file was written cannot be found out: {error}"),
+        )
+        .with_hint("nothing was deleted; run the same command again, it finds out and goes on")
+        .with_source(error)),
+    }
+}
+
+/// Bytes of the values that an array shows.
+fn array_bytes(array: &ArrayRef) -> u64 {
+    let shown = array.to_data().get_slice_memory_size();
+    shown.unwrap_or_else(|_| array.get_array_memory_size()) as u64
 }
 
 /// Runs blocking work on a task's behalf.

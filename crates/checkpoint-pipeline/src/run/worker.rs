@@ -1,11 +1,13 @@
-//! A worker: takes batches, transforms them, and commits a task while it makes the next.
+//! A worker: takes batches, transforms them, and commits tasks while it makes the next.
 
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc};
 
+use super::commits::Commits;
 use super::failing::{self, Applied};
 use super::item::Item;
+use super::settings::Shared;
 use super::task::{BuiltTask, OpenTask, SharedRef, blocking};
 use crate::error::Result;
 
@@ -33,33 +35,29 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// The first failure; every other worker is halted then.
     pub(super) async fn run(self) -> Result<()> {
-        let mut ready: Option<BuiltTask> = None;
+        let mut commits = Commits::new(&self.shared.halt);
         loop {
-            let commit = async {
-                match ready.take() {
-                    Some(task) => Box::pin(task.commit(&self.shared)).await,
-                    None => Ok(()),
-                }
-            };
-            let (made, committed) = tokio::join!(Box::pin(self.make_task()), commit);
-            if committed.is_err() {
-                self.shared.halt.cancel();
-                return committed;
-            }
-            if let Some(end) = made.end {
-                if end.is_err() {
-                    self.shared.halt.cancel();
-                }
-                let last = match made.task {
-                    Some(task) => Box::pin(task.commit(&self.shared)).await,
-                    None => Ok(()),
+            let made = commits.during(Box::pin(self.make_task())).await;
+            if let Some(task) = made.task
+                && !commits.has_failed()
+            {
+                let shared: &Shared = &self.shared;
+                let room = commits.during(shared.room_for(task.memory())).await;
+                let commit = async move {
+                    let _room = room;
+                    Box::pin(task.commit(shared)).await
                 };
-                if last.is_err() {
-                    self.shared.halt.cancel();
-                }
-                return end.and(last);
+                commits.begin(commit).await;
             }
-            ready = made.task;
+            let end = match made.end {
+                None if commits.has_failed() => Ok(()),
+                None => continue,
+                Some(end) => end,
+            };
+            if end.is_err() {
+                self.shared.halt.cancel();
+            }
+            return end.and(commits.finish().await);
         }
     }
 

@@ -22,6 +22,15 @@ impl Transform for Identity {
     async fn apply(&self, batch: Batch) -> Result<Vec<RecordBatch>, TransformError> {
         Ok(vec![batch.records])
     }
+
+    fn uses_key(&self) -> bool {
+        false
+    }
+
+    /// As many as readers decode at once: nobody looks at a batch.
+    fn batch_rows(&self) -> usize {
+        8192
+    }
 }
 
 type Answer = Result<Vec<RecordBatch>, TransformError>;

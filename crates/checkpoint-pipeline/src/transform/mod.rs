@@ -27,7 +27,7 @@ pub struct Batch {
     /// The rows.
     pub records: RecordBatch,
     /// The same for the same rows in every attempt, so that paid calls and upserts need not repeat.
-    /// See [`idempotency_key`].
+    /// See [`idempotency_key`]. Empty where [the transform does not use it](Transform::uses_key).
     pub idempotency_key: String,
 }
 
@@ -54,6 +54,17 @@ pub trait Transform: Debug + Send + Sync {
     /// it; others need not care.
     fn expect_output(&self, schema: &SchemaRef) {
         let _ = schema;
+    }
+
+    /// Whether it looks at [`Batch::idempotency_key`], which costs a hash over all IDs. The key is empty
+    /// where it does not.
+    fn uses_key(&self) -> bool {
+        true
+    }
+
+    /// The most rows of a batch where the user sets no number.
+    fn batch_rows(&self) -> usize {
+        1024
     }
 
     /// How many times its own size a batch takes in memory until its output is there, the batch and the
