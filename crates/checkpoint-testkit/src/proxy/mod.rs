@@ -7,8 +7,9 @@ mod upstream;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::net::TcpStream;
@@ -22,6 +23,8 @@ use crate::mock::server::Server;
 /// head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hardship {
+    /// The answer comes whole, and so much later.
+    Late(Duration),
     /// The connection is reset; the server never sees the request.
     ResetRequest,
     /// The server does its work, and the connection is reset in the middle of the answer's head.
@@ -77,6 +80,7 @@ struct Shared {
     plan: Mutex<Arc<Plan>>,
     passed: AtomicUsize,
     struck: AtomicUsize,
+    answered: AtomicU64,
 }
 
 /// A running proxy. Stops on drop.
@@ -100,6 +104,7 @@ impl FaultProxy {
             plan: Mutex::new(Arc::new(nothing)),
             passed: AtomicUsize::new(0),
             struck: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
         });
         let server = Server::attending("fault-proxy", {
             let shared = Arc::clone(&shared);
@@ -119,6 +124,7 @@ impl FaultProxy {
         *current = Arc::new(Box::new(plan));
         self.shared.passed.store(0, Ordering::SeqCst);
         self.shared.struck.store(0, Ordering::SeqCst);
+        self.shared.answered.store(0, Ordering::SeqCst);
     }
 
     /// Lets everything pass.
@@ -134,6 +140,11 @@ impl FaultProxy {
     /// Requests that something befell since the plan was made.
     pub fn struck(&self) -> usize {
         self.shared.struck.load(Ordering::SeqCst)
+    }
+
+    /// Bytes of the bodies that the server answered since the plan was made.
+    pub fn answered_bytes(&self) -> u64 {
+        self.shared.answered.load(Ordering::SeqCst)
     }
 }
 
@@ -193,12 +204,17 @@ impl Shared {
                 connection.send_raw(&answer.whole()).await?;
                 return Ok(After::Goes);
             }
+            Some(Hardship::Late(pause)) => tokio::time::sleep(pause).await,
             _ => {}
         }
         let answer = upstream::ask(self.upstream, request).await?;
-        let Some(hardship) = hardship else {
-            connection.send_raw(&answer.whole()).await?;
-            return Ok(After::Goes);
+        self.answered.fetch_add(answer.body.len() as u64, Ordering::SeqCst);
+        let hardship = match hardship {
+            None | Some(Hardship::Late(_)) => {
+                connection.send_raw(&answer.whole()).await?;
+                return Ok(After::Goes);
+            }
+            Some(hardship) => hardship,
         };
         let (bytes, after) = suffer(&hardship, &answer);
         connection.send_raw(&bytes).await?;
