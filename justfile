@@ -65,11 +65,20 @@ package:
     fresh=$(mktemp -d "${CARGO_TARGET_DIR:-target}/package.XXXXXX"); \
     trap 'rm -rf "$fresh"' EXIT; \
     cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests \
-        --allow-dirty --target-dir "$fresh"
+        --exclude checkpoint-bench --allow-dirty --target-dir "$fresh"
 
 # DataFusion over `cos://`, in a workspace of its own: a long build, outside of CI's path.
 example-datafusion:
     cargo test --manifest-path examples/datafusion/Cargo.toml
+
+# Ours against Ray Data and Daft in one run, as tables: ten minutes or more on two cores. `just bench --help` says what else.
+bench *args:
+    scripts/bench {{ args }}
+
+# The same up to a hundred million IDs, and then a billion from record files: hours, 24 GiB of memory, 60 GB of disk.
+bench-large *args:
+    scripts/bench --size large {{ args }}
+    scripts/bench --only billion {{ args }}
 
 # The main job, embedded: write, run, be killed, resume, verify.
 demo:
