@@ -9,6 +9,9 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind};
 
+/// Bytes after which the buffer gets all the room that it may take. Growing by and by would copy it over and
+/// over, through memory that the system has to clear each time; room that is not used is never touched.
+const SMALL: usize = 256 << 10;
 /// Bytes gathered before they go to the temporary file in one call.
 const FILE_BUFFER: usize = 1 << 20;
 
@@ -99,7 +102,14 @@ impl State {
         }
         match &mut self.file {
             Some(file) if bytes.len() > FILE_BUFFER => file.write_all(bytes)?,
-            _ => self.buffer.extend_from_slice(bytes),
+            file => {
+                let most = if file.is_some() { FILE_BUFFER } else { self.limit };
+                let needed = self.buffer.len() + bytes.len();
+                if needed > SMALL && needed > self.buffer.capacity() {
+                    self.buffer.reserve_exact(most.max(needed) - self.buffer.len());
+                }
+                self.buffer.extend_from_slice(bytes);
+            }
         }
         self.bytes += bytes.len() as u64;
         Ok(())

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// Commits of one worker at once: as many as it takes to wait for a store beside fast work, and few enough
 /// to be lost with the process.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 /// Commits under way. They go on only while something of this is awaited.
 pub(super) struct Commits<'a> {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn eight_wait_for_the_store_beside_the_work_and_a_ninth_for_one_of_them() {
+    async fn four_wait_for_the_store_beside_the_work_and_a_fifth_for_one_of_them() {
         let (halt, answers) = (CancellationToken::new(), Semaphore::new(0));
         let mut commits = Commits::new(&halt);
         let commit = || async {
@@ -95,10 +95,10 @@ mod tests {
         assert_eq!(commits.during(ready(1)).await, 1);
         assert_eq!(commits.running.len(), MOST, "none has an answer");
         {
-            let mut ninth = std::pin::pin!(commits.begin(commit()));
-            assert!(futures::poll!(&mut ninth).is_pending());
+            let mut fifth = std::pin::pin!(commits.begin(commit()));
+            assert!(futures::poll!(&mut fifth).is_pending());
             answers.add_permits(1);
-            ninth.await;
+            fifth.await;
         }
         answers.add_permits(MOST);
         assert!(commits.finish().await.is_ok());
