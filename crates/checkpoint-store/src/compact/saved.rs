@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use checkpoint_fs::{ObjectMeta, ObjectPath, ReadOptions, StorageExt, StorageRef};
+use bytes::Bytes;
+use checkpoint_fs::{ObjectMeta, ObjectPath, ReadOptions, StorageExt, StorageRef, WriteOptions};
 
 use super::file::load_facts;
 use super::merge::{MergedNames, create};
 use crate::checkpoint::Checkpoint;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CompactIdSet, IdSet, IdSetOptions, KeyMap};
 use crate::layout;
 use crate::merged::{Covered, MergedRecord, SavedIds, SavedRecord};
@@ -18,6 +19,10 @@ use crate::snapshot::{Snapshot, Source};
 
 /// With more records than this a set is not saved: a list of them all is no small thing either.
 const MOST_RECORDS: usize = 20_000;
+/// A larger set is written in parts: one request could outlast the lease, or be more than a store takes.
+const AT_ONCE: usize = 64 << 20;
+/// The bytes of such a part.
+const PART: usize = 8 << 20;
 /// The checksum at the end of a set's buffer.
 const CHECKSUM: usize = 8;
 
@@ -37,10 +42,11 @@ fn sources_of(snapshot: &Snapshot, plan: &Plan, merged: &[MergedRecord]) -> Vec<
 }
 
 /// What the next closed list says of a saved set: one that is saved now, or the one that there was, as long as each of
-/// its records counts as it did.
+/// its records counts as it did. A set that cannot be written is not saved: the records say the same.
 ///
 /// # Errors
-/// `Conflict` when the lease is lost; `OutcomeUnknown`; `Storage`. Two listings and a write, where it saves.
+/// `Conflict` when the lease is lost; `Storage` when the records cannot be listed. Two listings and a write, where it
+/// saves.
 pub(crate) async fn keep_ids(
     c: &Checkpoint,
     snapshot: &Snapshot,
@@ -91,8 +97,33 @@ pub(crate) async fn keep_ids(
         output_schema: plan.output_schema.clone(),
         records,
     };
-    create(&c.storage, &layout::saved_ids(&saved.name)?, bytes).await?;
-    Ok(Some(saved))
+    match save(&c.storage, &layout::saved_ids(&saved.name)?, bytes, AT_ONCE).await {
+        Ok(()) => Ok(Some(saved)),
+        Err(error) if error.kind() == ErrorKind::Conflict => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, "the set of IDs could not be saved; the next start reads the records");
+            Ok(old)
+        }
+    }
+}
+
+/// Writes a set under a name that nothing else has. What counts is its checksum: a writer need not be create-only.
+async fn save(storage: &StorageRef, path: &ObjectPath, bytes: Bytes, at_once: usize) -> Result<()> {
+    if bytes.len() <= at_once {
+        return create(storage, path, bytes).await;
+    }
+    let mut writer = storage.writer(path, WriteOptions::new()).await?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let part = rest.split_to(PART.min(rest.len()));
+        if let Err(error) = writer.write(part).await {
+            if let Err(left) = writer.abort().await {
+                tracing::info!(error = %left, "parts of a set of IDs stay");
+            }
+            return Err(error.into());
+        }
+    }
+    writer.finish().await?.into_result(&storage.url_of(path)).map(drop).map_err(Error::from)
 }
 
 /// The Parquet files in a directory, by their names without the ending.
@@ -213,4 +244,23 @@ pub(crate) async fn data_files_of(
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use checkpoint_fs::MemoryStorage;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_set_is_written_in_parts_and_is_the_same() {
+        let storage: StorageRef = Arc::new(MemoryStorage::new("memory://saved"));
+        let path = ObjectPath::parse("large.ids").unwrap();
+        let bytes = Bytes::from_iter((0..PART * 2 + 5).map(|at| (at % 251) as u8));
+        save(&storage, &path, bytes.clone(), PART).await.unwrap();
+        let read = storage.read_optional(&path, ReadOptions::new()).await.unwrap();
+        assert!(read.is_some_and(|read| read.bytes == bytes));
+    }
 }

@@ -1,14 +1,12 @@
 //! Compaction: many small records become few, nothing that counts changes, and a death at any step is harmless.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use checkpoint_fs::{ObjectPath, StorageRef};
+use checkpoint_fs::StorageRef;
 use checkpoint_store::{
     Attempt, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompactOptions, CompactReport, Error,
     ErrorKind, ParquetIds, RecoverOptions,
 };
-use checkpoint_testkit::{Fault, FaultPlan, FaultyStorage, Operation, Rule};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::crash_storage::{Crash, Point};
@@ -16,14 +14,15 @@ use crate::small_job::{
     Done, Step, World, attempt, begin, column, committed, files, fingerprint, kind, left, parquet, run, write_task,
 };
 
-const IDS: [i64; 20] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 1 << 53, (1 << 53) + 1];
+pub(crate) const IDS: [i64; 20] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 1 << 53, (1 << 53) + 1];
 
-fn five() -> Vec<&'static [i64]> {
+pub(crate) fn five() -> Vec<&'static [i64]> {
     IDS.chunks(4).collect()
 }
 
 /// A job that was stopped twice: three tasks of its first attempt count, and two of its second, which is open.
-async fn stopped(world: &World) {
+pub(crate) async fn stopped(world: &World) {
     for tasks in [&five()[..3], &five()[3..]] {
         let owner = world.attempt().await;
         for ids in tasks {
@@ -33,11 +32,11 @@ async fn stopped(world: &World) {
     }
 }
 
-async fn compact_as(checkpoint: &Checkpoint, output: Option<&StorageRef>) -> Result<CompactReport, Error> {
+pub(crate) async fn compact_as(checkpoint: &Checkpoint, output: Option<&StorageRef>) -> Result<CompactReport, Error> {
     Box::pin(checkpoint_store::compact(checkpoint, output, CompactOptions::default(), &ParquetIds)).await
 }
 
-async fn compact(world: &World) -> CompactReport {
+pub(crate) async fn compact(world: &World) -> CompactReport {
     compact_as(&world.seen_by(&world.process("a")), Some(&world.output)).await.expect("compacts")
 }
 
@@ -59,13 +58,13 @@ async fn records(world: &World) -> (Vec<String>, Vec<String>) {
     (all.into_iter().filter(|name| !name.contains('/')).collect(), beside)
 }
 
-async fn closed_list(world: &World, number: u64) -> ClosedList {
+pub(crate) async fn closed_list(world: &World, number: u64) -> ClosedList {
     let bytes = world.get(&world.checkpoint, &format!("_meta/closed/{number}")).await;
     serde_json::from_slice(&bytes).expect("a closed list")
 }
 
 /// Everything that people ask says the same as before any compaction.
-async fn says_the_same(world: &World, context: &str) {
+pub(crate) async fn says_the_same(world: &World, context: &str) {
     let status = checkpoint_store::status(&world.look()).await.expect("counts");
     assert_eq!((status.committed_rows, status.committed_tasks, status.void_tasks), (20, 5, 0), "{context}");
     assert_eq!(committed(&world.look()).await.expect("reads"), IDS, "{context}");
@@ -455,119 +454,6 @@ async fn a_reader_goes_on_when_records_are_merged_under_it() {
         assert_eq!(found.len(), 40, "{read}: each once");
         found.dedup();
         assert_eq!(found.len(), 40, "{read}: and all");
-    }
-}
-
-/// A start over storages that count what is read of the record files and of the saved set.
-async fn reads_of_a_start(world: &World) -> (Vec<String>, Attempt) {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let look = {
-        let seen = seen.clone();
-        move |path: &ObjectPath| {
-            seen.lock().expect("not poisoned").push(path.to_string());
-            false
-        }
-    };
-    let plan = FaultPlan::new().with(Rule::new(Operation::Read, Fault::Delay(Duration::ZERO)).path(look));
-    let storage: StorageRef = Arc::new(FaultyStorage::new(world.checkpoint.clone(), plan));
-    let checkpoint = Checkpoint::new(storage, world.process("a"));
-    let owner = attempt(begin(&checkpoint, &world.output, BeginOptions::default()).await);
-    let read = seen.lock().expect("not poisoned").clone();
-    let of_records = |name: &&String| !name.contains('/') || name.starts_with("_meta/merged/");
-    (read.iter().filter(of_records).cloned().collect(), owner)
-}
-
-#[tokio::test]
-async fn the_next_start_reads_the_saved_set_and_what_is_newer() {
-    let world = World::new(true);
-    stopped(&world).await;
-    compact(&world).await;
-    let saved = |list: &ClosedList| list.saved.clone().map(|saved| format!("_meta/merged/{}.ids", saved.name));
-    let set = saved(&closed_list(&world, 2).await).expect("a saved set");
-    let (read, owner) = reads_of_a_start(&world).await;
-    assert_eq!(read, std::slice::from_ref(&set), "one read");
-    assert_eq!((owner.ids().len(), left(&owner, &IDS)), (20, vec![]));
-    write_task(&owner, &[100, 101]).await.expect("writes");
-    owner.end(AttemptState::Failed).await.expect("ends");
-    assert_eq!(saved(&closed_list(&world, 3).await), Some(set.clone()), "it goes from list to list");
-    // What is newer is read besides, and what the sums say is right.
-    let (read, owner) = reads_of_a_start(&world).await;
-    assert_eq!(read.len(), 2, "{read:?}");
-    assert!(read.contains(&set));
-    assert_eq!(owner.ids().len(), 22);
-    owner.end(AttemptState::Failed).await.expect("ends");
-    assert_eq!(closed_list(&world, 4).await.rows, 22);
-    assert!(world.verify().await.ok);
-    // The next compaction replaces it.
-    compact(&world).await;
-    let next = saved(&closed_list(&world, 5).await).expect("a saved set");
-    let sets: Vec<String> = files(&world.checkpoint).await.into_iter().filter(|name| name.ends_with(".ids")).collect();
-    assert_eq!(sets, std::slice::from_ref(&next));
-    assert_ne!(next, set);
-    // The end knows the data files of tasks that were not read.
-    let ids: Vec<i64> = IDS.into_iter().chain([100, 101]).collect();
-    assert_eq!(world.run(&ids, false).await.expect("ends"), Done::Processed(0));
-    let data: Vec<String> = files(&world.output).await;
-    let mark = data.iter().find(|name| name.starts_with("_CHECKPOINT_COMPLETE-")).expect("a mark");
-    let mark = String::from_utf8(world.get(&world.output, mark).await.to_vec()).expect("text");
-    assert!(data.iter().filter(|name| name.ends_with(".parquet")).all(|file| mark.contains(file.as_str())));
-    assert_eq!(world.checkpoint_files().await, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_saved_set_that_is_not_exactly_that_is_not_used() {
-    for damage in ["gone", "empty", "cut", "flipped", "another", "record gone", "record cut"] {
-        let world = World::new(true);
-        stopped(&world).await;
-        compact(&world).await;
-        let set = closed_list(&world, 2).await.saved.expect("a saved set");
-        let path = format!("_meta/merged/{}.ids", set.name);
-        let record = format!("{}.parquet", set.records[0].name);
-        let good = world.get(&world.checkpoint, &path).await;
-        match damage {
-            "gone" => world.remove(&world.checkpoint, &path).await,
-            "empty" => world.put(&world.checkpoint, &path, "").await,
-            "cut" => world.put(&world.checkpoint, &path, good.slice(..good.len() - 1)).await,
-            "flipped" => {
-                let mut bytes = good.to_vec();
-                bytes[good.len() / 2] ^= 1;
-                world.put(&world.checkpoint, &path, bytes).await;
-            }
-            "another" => {
-                // Whole, of the same size, and of other IDs: only its checksum tells.
-                let other = World::new(true);
-                let owner = other.attempt().await;
-                for ids in five() {
-                    let shifted: Vec<i64> = ids.iter().map(|id| id + 1).collect();
-                    write_task(&owner, &shifted).await.expect("writes");
-                }
-                owner.end(AttemptState::Failed).await.expect("ends");
-                compact(&other).await;
-                let set = closed_list(&other, 1).await.saved.expect("a saved set");
-                let bytes = other.get(&other.checkpoint, &format!("_meta/merged/{}.ids", set.name)).await;
-                assert_eq!(bytes.len(), good.len());
-                world.put(&world.checkpoint, &path, bytes).await;
-            }
-            "record gone" => world.remove(&world.checkpoint, &record).await,
-            _ => {
-                let bytes = world.get(&world.checkpoint, &record).await;
-                world.put(&world.checkpoint, &record, bytes.slice(..bytes.len() - 1)).await;
-            }
-        }
-        if damage.starts_with("record") {
-            assert_eq!(kind(world.begin().await.map(drop)), ErrorKind::BadData, "{damage}");
-            continue;
-        }
-        says_the_same(&world, damage).await;
-        let (read, owner) = reads_of_a_start(&world).await;
-        assert!(read.contains(&record), "{damage}: {read:?}");
-        assert_eq!((owner.ids().len(), left(&owner, &IDS)), (20, vec![]), "{damage}");
-        owner.end(AttemptState::Failed).await.expect("ends");
-        assert_eq!(closed_list(&world, 3).await.saved, None, "{damage}: nobody tries again");
-        assert!(files(&world.checkpoint).await.iter().all(|name| !name.ends_with(".ids")), "{damage}");
-        assert!(world.verify().await.ok, "{damage}");
-        compact(&world).await;
-        assert!(closed_list(&world, 4).await.saved.is_some(), "{damage}: made anew");
     }
 }
 

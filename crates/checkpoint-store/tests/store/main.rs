@@ -15,5 +15,6 @@ mod leases;
 mod loading;
 mod ray_fixtures;
 mod requests;
+mod saved_set;
 mod small_job;
 mod zombies;
