@@ -41,7 +41,7 @@ impl TaskRanges {
 
     /// How many numbers are in it.
     pub fn len(&self) -> u64 {
-        self.0.iter().map(|(first, last)| last - first + 1).sum()
+        self.0.iter().map(|(first, last)| (last - first).saturating_add(1)).fold(0, u64::saturating_add)
     }
 
     /// Whether it is empty.

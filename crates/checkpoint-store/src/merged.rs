@@ -78,12 +78,12 @@ pub struct SavedRecord {
 impl MergedRecord {
     /// How many tasks it covers.
     pub fn len(&self) -> u64 {
-        self.records.len() as u64 + self.tasks.values().map(TaskRanges::len).sum::<u64>()
+        self.tasks.values().map(TaskRanges::len).fold(self.records.len() as u64, u64::saturating_add)
     }
 
     /// Whether it covers none.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.records.is_empty() && self.tasks.values().all(TaskRanges::is_empty)
     }
 
     /// Whether it covers the record of this name (without `.parquet`).

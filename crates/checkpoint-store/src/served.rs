@@ -59,8 +59,9 @@ impl Served {
             }
             waiting.busy = true;
         }
-        let handle = self.runtime.spawn(Box::pin(Arc::clone(&self.queue).delete_full_batches()));
-        *self.deleter.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+        // Held around both: no handle may replace, and thereby end, one that was made after it.
+        let mut deleter = self.deleter.lock().unwrap_or_else(PoisonError::into_inner);
+        *deleter = Some(self.runtime.spawn(Box::pin(Arc::clone(&self.queue).delete_full_batches())));
     }
 
     /// Waits for the request that is at work, and deletes all that is left.

@@ -67,7 +67,8 @@ impl PreparedTask {
             let options = RenameOptions::new().mode(WriteMode::IfAbsent).settle(true);
             let outcome = match storage.rename(&self.pending, &self.committed, options).await {
                 Ok(outcome) => outcome,
-                Err(error) if error.kind() == Fs::Conflict => return Err(error.into()),
+                // Refused by the lease, before anything was done.
+                Err(error) if matches!(error.kind(), Fs::Conflict | Fs::Unsupported) => return Err(error.into()),
                 Err(error) if error.is_not_found() => return Ok((self.pending_gone(storage, error).await, false)),
                 Err(error) => return Ok((self.read_back(storage, Error::from(error)).await, true)),
             };

@@ -133,10 +133,11 @@ async fn verify_once(
         check.task(output, reader, &view, &name, &record, on_disk).await?;
     }
     drop(records);
-    if let Some(ids) = Arc::into_inner(ids) {
-        let repeats = blocking(checkpoint.runtime.as_ref(), move || ids.repeats()).await?;
-        report_repeats(checkpoint, wanted, column, repeats, &mut check.report).await?;
-    }
+    let Some(ids) = Arc::into_inner(ids) else {
+        return Err(Error::bad_data("IDs are compared while others are still loaded"));
+    };
+    let repeats = blocking(checkpoint.runtime.as_ref(), move || ids.repeats()).await?;
+    report_repeats(checkpoint, wanted, column, repeats, &mut check.report).await?;
     let mut report = check.report;
     check.one_to_one.report(&mut report);
     if !check.lost.is_empty() && !count_lost(checkpoint, before, check.lost, &mut report).await? {
