@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 
+use super::most_telling;
 use crate::error::{Error, Result};
 
 /// Commits of one worker at once: as many as it takes to wait for a store beside fast work, and few enough
@@ -57,7 +58,7 @@ impl<'a> Commits<'a> {
     /// Waits for all of them.
     ///
     /// # Errors
-    /// The first failure.
+    /// The most telling failure, the first of such.
     pub(super) async fn finish(mut self) -> Result<()> {
         while let Some(done) = self.running.next().await {
             self.note(done);
@@ -68,7 +69,7 @@ impl<'a> Commits<'a> {
     fn note(&mut self, done: Result<()>) {
         if let Err(error) = done {
             self.halt.cancel();
-            self.failed.get_or_insert(error);
+            self.failed = most_telling(self.failed.take().into_iter().chain([error]));
         }
     }
 }
@@ -80,6 +81,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     #[tokio::test]
     async fn four_wait_for_the_store_beside_the_work_and_a_fifth_for_one_of_them() {
@@ -122,5 +124,15 @@ mod tests {
         commits.begin(commit()).await;
         assert!(commits.finish().await.is_err_and(|e| e.to_string().contains("first")));
         assert_eq!(ended.into_inner(), 1, "one was given up");
+    }
+
+    #[tokio::test]
+    async fn a_commit_in_doubt_is_told_of_before_what_failed_for_certain() {
+        let halt = CancellationToken::new();
+        let mut commits = Commits::new(&halt);
+        commits.begin(async { Err(Error::bad_data("certain")) }).await;
+        commits.begin(async { Err(Error::new(ErrorKind::OutcomeUnknown, "in doubt")) }).await;
+        let error = commits.finish().await.expect_err("two failed");
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::item::{Item, Places, place};
-use super::lanes::{Lane, Lanes, Warm};
+use super::lanes::{Lane, Lanes};
 use super::prepare::{Prepared, missing_id_column};
 use super::repeats::{Repeats, find_repeats};
 use super::stretches::Stretch;
@@ -38,7 +38,8 @@ pub(super) struct Feed {
     memory_factor: u64,
     halt: CancellationToken,
     unique: Option<Repeats>,
-    warm: Option<Warm>,
+    /// The first file, if it was looked at before, with what is held of it.
+    first: Option<Arc<FileAccess>>,
     skipped: u64,
 }
 
@@ -48,7 +49,7 @@ impl Feed {
         prepared: &Prepared,
         done: Arc<dyn IdSet>,
         halt: CancellationToken,
-        warm: Option<Warm>,
+        first: Option<Arc<FileAccess>>,
     ) -> Result<Self> {
         let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
         let memory_units = (pipeline.memory as u64 / UNIT).max(1).min(u64::from(u32::MAX));
@@ -63,7 +64,7 @@ impl Feed {
             memory_units,
             memory_factor: pipeline.transform.memory_factor().max(1) as u64,
             halt,
-            warm,
+            first,
             skipped: 0,
         })
     }
@@ -74,7 +75,7 @@ impl Feed {
     /// As reading and the ID column give.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
         let (rows, done, halt) = (self.rows.clone(), self.done.clone(), self.halt.clone());
-        let mut lanes = Lanes::new(rows, done, self.unique.is_some(), halt, self.warm.take());
+        let mut lanes = Lanes::new(rows, done, self.unique.is_some(), halt, self.first.take());
         while let Some(lane) = lanes.next() {
             if !self.read_file(lane, sender)? {
                 break;

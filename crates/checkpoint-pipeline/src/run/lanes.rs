@@ -28,17 +28,10 @@ pub(super) struct Lanes {
     with_ids: bool,
     handle: Handle,
     halt: CancellationToken,
-    /// A file that was looked at before, and what is held of it.
-    warm: Option<Warm>,
+    /// The first file, if it was looked at before, with what is held of it.
+    first: Option<Arc<FileAccess>>,
     started: usize,
     ahead: VecDeque<Lane>,
-}
-
-/// A file that was looked at before the reading began.
-#[derive(Debug)]
-pub(super) struct Warm {
-    pub(super) index: usize,
-    pub(super) access: Arc<FileAccess>,
 }
 
 /// One file: the stretches of its rows, as they become known.
@@ -57,15 +50,16 @@ impl Lanes {
         done: Arc<dyn IdSet>,
         with_ids: bool,
         halt: CancellationToken,
-        warm: Option<Warm>,
+        first: Option<Arc<FileAccess>>,
     ) -> Self {
+        rows.read_ahead().set_turn(0);
         Self {
             rows,
             done,
             with_ids,
             handle: Handle::current(),
             halt,
-            warm,
+            first,
             started: 0,
             ahead: VecDeque::with_capacity(FILES_AHEAD + 1),
         }
@@ -83,10 +77,7 @@ impl Lanes {
         let Some(file) = self.rows.files.get(self.started).cloned() else { return false };
         let index = self.started;
         self.started += 1;
-        let access = match self.warm.take_if(|warm| warm.index == index) {
-            Some(warm) => warm.access,
-            None => self.rows.access(index, &file),
-        };
+        let access = self.first.take().unwrap_or_else(|| self.rows.access(index, &file));
         let (sender, stretches) = mpsc::channel(STRETCHES_AHEAD);
         let look = LookAt {
             rows: self.rows.clone(),

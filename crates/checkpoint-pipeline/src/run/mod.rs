@@ -127,7 +127,7 @@ fn every_row_is_done(counters: &Counters) -> Result<()> {
 /// Reads, transforms and commits everything that is left.
 async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) -> Result<()> {
     let counters = pipeline.counters();
-    let warm = probe::overlap(pipeline, prepared, attempt.ids()).await?;
+    let first = probe::overlap(pipeline, prepared, attempt.ids()).await?;
     let shared = Arc::new(Shared::new(pipeline, prepared, attempt)?);
     if let Some(schema) = shared.output_schema() {
         pipeline.transform.expect_output(&schema);
@@ -135,7 +135,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
     counters.set_phase(Phase::Running);
     let (sender, receiver) = mpsc::channel(pipeline.workers);
     let receiver = tokio::sync::Mutex::new(receiver);
-    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), warm)?;
+    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), first)?;
     let reading = tokio::task::spawn_blocking(move || feed.run(&sender));
     // A stop asks every worker to end its task with the batches that it has.
     let stopping = pipeline.stop();
@@ -166,7 +166,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
 }
 
 /// Of several errors the one to report: what failed, before what only followed from it.
-fn most_telling(errors: Vec<Error>) -> Option<Error> {
+fn most_telling(errors: impl IntoIterator<Item = Error>) -> Option<Error> {
     errors.into_iter().min_by_key(|error| match error.kind() {
         ErrorKind::OutcomeUnknown => 0,
         ErrorKind::Conflict => 1,

@@ -6,11 +6,10 @@ use checkpoint_store::{IdSet, show_id};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::feed::{OpenFile, Rows};
-use super::lanes::Warm;
 use super::prepare::Prepared;
 use super::scout::{Closeness, Scout};
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::SourceFile;
+use crate::input::{FileAccess, SourceFile};
 use crate::pipeline::Pipeline;
 
 /// Every row, and no IDs.
@@ -19,8 +18,12 @@ const CLOSE: Closeness = Closeness { exact: true, with_ids: false };
 const CONCURRENT_FILES: usize = 8;
 
 /// Stops a resume whose input has nothing in common with what is done: its IDs are made anew in each run,
-/// or its paths are spelled another way. Gives the file that was looked at last, whose IDs are at hand.
-pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dyn IdSet>) -> Result<Option<Warm>> {
+/// or its paths are spelled another way. Gives the first file, where its IDs are at hand.
+pub(super) async fn overlap(
+    pipeline: &Pipeline,
+    prepared: &Prepared,
+    done: Arc<dyn IdSet>,
+) -> Result<Option<Arc<FileAccess>>> {
     if done.is_empty() || pipeline.allow_changed_read {
         return Ok(None);
     }
@@ -29,7 +32,7 @@ pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<
     // The first rows of an input are mostly the first that were done: this reads little, save where
     // nothing matches at all.
     let example = match blocking(move || first_match(&rows, &done)).await? {
-        Match::At(warm) => return Ok(warm),
+        Match::At(first) => return Ok(first),
         Match::None(example) => example,
     };
     Err(Error::new(
@@ -47,8 +50,8 @@ pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<
 
 /// The first row that is done.
 enum Match {
-    /// Found in this file, or in one of which nothing is at hand.
-    At(Option<Warm>),
+    /// Found; with the first file, if it is there and something of it is at hand.
+    At(Option<Arc<FileAccess>>),
     /// There is none; with the first ID of the input.
     None(String),
 }
@@ -67,7 +70,8 @@ fn first_match(rows: &Arc<Rows>, done: &Arc<dyn IdSet>) -> Result<Match> {
                     Ok(!found)
                 })?;
                 if found {
-                    return Ok(Match::At(Some(Warm { index, access })));
+                    // What a later file keeps would be missing to the first one, whose turn it is.
+                    return Ok(Match::At((index == 0).then_some(access)));
                 }
                 access.forget_kept();
             }

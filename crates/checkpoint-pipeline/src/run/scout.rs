@@ -279,7 +279,10 @@ impl Scout {
             if is_tired(*untouched) {
                 return each(Run { rows: next..rows.end, done: false, ids: None });
             }
-            let Some(piece) = open.next()? else { break };
+            let Some(piece) = open.next()? else {
+                // The ID column has fewer rows than its file says: whoever reads them whole says what is wrong.
+                return each(Run { rows: next..rows.end, done: false, ids: None });
+            };
             let done = self.done.contains(piece.ids.array())?;
             let end = next + piece.ids.len() as u64;
             *untouched = if done.true_count() == 0 { *untouched + end - next } else { 0 };

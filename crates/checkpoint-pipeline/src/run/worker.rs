@@ -7,6 +7,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::commits::Commits;
 use super::failing::{self, Applied};
 use super::item::Item;
+use super::most_telling;
 use super::settings::Shared;
 use super::task::{BuiltTask, OpenTask, SharedRef, blocking};
 use crate::error::Result;
@@ -33,7 +34,7 @@ impl<'a> Worker<'a> {
     /// any case.
     ///
     /// # Errors
-    /// The first failure; every other worker is halted then.
+    /// The most telling failure, the first of such; every other worker is halted then.
     pub(super) async fn run(self) -> Result<()> {
         let mut commits = Commits::new(&self.shared.halt);
         loop {
@@ -57,7 +58,8 @@ impl<'a> Worker<'a> {
             if end.is_err() {
                 self.shared.halt.cancel();
             }
-            return end.and(commits.finish().await);
+            let committed = commits.finish().await;
+            return most_telling(end.err().into_iter().chain(committed.err())).map_or(Ok(()), Err);
         }
     }
 
