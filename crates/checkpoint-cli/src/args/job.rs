@@ -103,7 +103,7 @@ pub(crate) struct JobArgs {
     /// Go on although the input or the job's version changed
     #[arg(long, help_heading = "Checkpoint")]
     allow_changed_read: bool,
-    /// Fail at once when an ID occurs twice; keeps every ID in memory
+    /// Fail at once when an ID occurs twice; takes up to 20 bytes an ID
     #[arg(long, help_heading = "Checkpoint")]
     check_unique: bool,
     #[command(flatten, next_help_heading = "Checkpoint")]
