@@ -123,7 +123,7 @@ async fn save(storage: &StorageRef, path: &ObjectPath, bytes: Bytes, at_once: us
             return Err(error.into());
         }
     }
-    writer.finish().await?.into_result(&storage.url_of(path)).map(drop).map_err(Error::from)
+    writer.finish().await?.into_result(storage.url_of(path)).map(drop).map_err(Error::from)
 }
 
 /// The Parquet files in a directory, by their names without the ending.
