@@ -6,7 +6,7 @@ use std::path::Path;
 
 use program::ckpt;
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &[],
     &["run"],
     &["plan"],
@@ -14,6 +14,7 @@ const COMMANDS: [&[&str]; 18] = [
     &["ids"],
     &["verify"],
     &["recover"],
+    &["compact"],
     &["rm"],
     &["gc"],
     &["demo"],
