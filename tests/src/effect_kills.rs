@@ -122,26 +122,36 @@ fn sample(effects: &[TraceLine]) -> Vec<&TraceLine> {
 /// # Errors
 /// When the job does not come to that.
 pub fn state_to_recover(job: &Job<'_>) -> Result<BTreeMap<String, Bytes>> {
+    let counts = [Row::Committed, Row::CommittedWithTwin];
     let strike = Strike { blow: Blow::Kill, when: When::Before, point: Point::Nth(EffectKind::Commit, 3) };
     let ended = job.start(Some(strike))?.wait()?;
     ensure!(ended.was_killed(), "it ended with {}:\n{}", ended.status, ended.stderr);
-    let output = job.place.list(&job.output(""))?;
-    let data = output.keys().find(|name| name.contains("-1-000003.")).context("no data of the third task")?;
-    let record = job.place.list(&job.checkpoint("_meta/pending"))?;
-    let record = record.keys().find(|name| name.contains("-1-000003.")).context("no pending record of it")?;
-    // Under other names than the record's own they prove nothing, as what a dying process wrote by half.
-    let rename = |name: &String, number: &str| name.replace("-1-000003.", &format!("-1-{number}."));
+    // Commits are under way together: two were begun before the third, and may not have come to their end. One is
+    // published by hand then, as its worker would have done.
+    let before = Census::take(job)?;
+    let published = before.tasks.values().any(|row| counts.contains(row));
+    let mut ready = before.tasks.iter().filter(|(_, row)| **row == Row::PendingComplete).map(|(task, _)| task);
     let copy = |from: String, to: String| job.place.write(&to, job.place.existing(&from)?);
+    let pending = |name: &str| job.checkpoint(&format!("_meta/pending/{name}"));
+    if !published {
+        let record = format!("{}.parquet", ready.next().context("no task is ready to be committed")?);
+        copy(pending(&record), job.checkpoint(&record))?;
+    }
+    let task = ready.next().context("no second task is ready to be committed")?;
+    let (prefix, _) = task.rsplit_once('-').context("a task has a number")?;
+    let output = job.place.list(&job.output(""))?;
+    let data = output.keys().find(|name| name.starts_with(&format!("{task}."))).context("no data of the task")?;
+    // Under other names than the record's own they prove nothing, as what a dying process wrote by half.
+    let rename = |name: &str, number: &str| name.replace(&format!("{task}."), &format!("{prefix}-{number}."));
+    let record = format!("{task}.parquet");
     for number in ["000101", "000102"] {
-        let pending = |name: &str| job.checkpoint(&format!("_meta/pending/{name}"));
-        copy(pending(record), pending(&rename(record, number)))?;
+        copy(pending(&record), pending(&rename(&record, number)))?;
     }
     for number in ["000101", "000103"] {
         copy(job.output(data), job.output(&rename(data, number)))?;
     }
     let census = Census::take(job)?;
     let occurs = |rows: &[Row]| census.tasks.values().any(|found| rows.contains(found));
-    let counts = [Row::Committed, Row::CommittedWithTwin];
     for rows in [&counts[..], &[Row::PendingComplete], &[Row::PendingIncomplete], &[Row::DataOnly]] {
         ensure!(occurs(rows), "the state lacks {rows:?}: {census:?}");
     }
