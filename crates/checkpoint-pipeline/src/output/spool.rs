@@ -12,6 +12,8 @@ use crate::error::{Error, ErrorKind};
 /// Bytes after which the buffer gets all the room that it may take. Growing by and by would copy it over and
 /// over, through memory that the system has to clear each time; room that is not used is never touched.
 const SMALL: usize = 256 << 10;
+/// The most room that it gets so; beyond it the buffer doubles.
+const ROOM: usize = 32 << 20;
 /// Bytes gathered before they go to the temporary file in one call.
 const FILE_BUFFER: usize = 1 << 20;
 
@@ -105,8 +107,8 @@ impl State {
             file => {
                 let most = if file.is_some() { FILE_BUFFER } else { self.limit };
                 let needed = self.buffer.len() + bytes.len();
-                if needed > SMALL && needed > self.buffer.capacity() {
-                    self.buffer.reserve_exact(most.max(needed) - self.buffer.len());
+                if (SMALL..=ROOM).contains(&needed) && needed > self.buffer.capacity() {
+                    self.buffer.reserve_exact(most.clamp(needed, ROOM) - self.buffer.len());
                 }
                 self.buffer.extend_from_slice(bytes);
             }

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use super::most_telling;
 use crate::error::{Error, Result};
 
-/// Commits of one worker at once: as many as it takes to wait for a store beside fast work, and few enough
-/// to be lost with the process.
-const MOST: usize = 4;
+/// Commits of one worker at once. One, beside the task that is being made: what a kill or a lost lease leaves in doubt
+/// is a single task of each worker.
+const MOST: usize = 1;
 
 /// Commits under way. They go on only while something of this is awaited.
 pub(super) struct Commits<'a> {
@@ -84,7 +84,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[tokio::test]
-    async fn four_wait_for_the_store_beside_the_work_and_a_fifth_for_one_of_them() {
+    async fn a_commit_waits_for_the_store_beside_the_work_and_the_next_one_for_it() {
         let (halt, answers) = (CancellationToken::new(), Semaphore::new(0));
         let mut commits = Commits::new(&halt);
         let commit = || async {
@@ -97,10 +97,10 @@ mod tests {
         assert_eq!(commits.during(ready(1)).await, 1);
         assert_eq!(commits.running.len(), MOST, "none has an answer");
         {
-            let mut fifth = std::pin::pin!(commits.begin(commit()));
-            assert!(futures::poll!(&mut fifth).is_pending());
+            let mut next = std::pin::pin!(commits.begin(commit()));
+            assert!(futures::poll!(&mut next).is_pending());
             answers.add_permits(1);
-            fifth.await;
+            next.await;
         }
         answers.add_permits(MOST);
         assert!(commits.finish().await.is_ok());
