@@ -14,6 +14,7 @@ const MOST: usize = 1;
 
 /// Commits under way. They go on only while something of this is awaited.
 pub(super) struct Commits<'a> {
+    most: usize,
     halt: &'a CancellationToken,
     running: FuturesUnordered<BoxFuture<'a, Result<()>>>,
     failed: Option<Error>,
@@ -22,7 +23,7 @@ pub(super) struct Commits<'a> {
 impl<'a> Commits<'a> {
     /// None yet; the first that fails cancels `halt`.
     pub(super) fn new(halt: &'a CancellationToken) -> Self {
-        Self { halt, running: FuturesUnordered::new(), failed: None }
+        Self { most: MOST, halt, running: FuturesUnordered::new(), failed: None }
     }
 
     /// Awaits other work, and goes on with the commits meanwhile.
@@ -40,7 +41,7 @@ impl<'a> Commits<'a> {
     /// Begins a commit, once few enough others are under way. After a failure it is given up instead: its
     /// rows are done again.
     pub(super) async fn begin(&mut self, commit: impl Future<Output = Result<()>> + Send + 'a) {
-        while self.running.len() >= MOST
+        while self.running.len() >= self.most
             && let Some(done) = self.running.next().await
         {
             self.note(done);
@@ -110,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_halts_the_run_and_the_others_go_on_to_their_end() {
         let (halt, ended) = (CancellationToken::new(), std::sync::atomic::AtomicU32::new(0));
-        let mut commits = Commits::new(&halt);
+        let mut commits = Commits { most: 4, ..Commits::new(&halt) };
         let commit = || async {
             tokio::task::yield_now().await;
             ended.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -129,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn a_commit_in_doubt_is_told_of_before_what_failed_for_certain() {
         let halt = CancellationToken::new();
-        let mut commits = Commits::new(&halt);
+        let mut commits = Commits { most: 4, ..Commits::new(&halt) };
         commits.begin(async { Err(Error::bad_data("certain")) }).await;
         commits.begin(async { Err(Error::new(ErrorKind::OutcomeUnknown, "in doubt")) }).await;
         let error = commits.finish().await.expect_err("two failed");
