@@ -4,11 +4,16 @@ import logging
 import os
 
 
-def start():
-    """Starts it, with workers that are ready."""
-    # 32 actors that read footers, the default, take longer to start on a few cores than they save.
+def start(tuned=True):
+    """Starts it, with workers that are ready; as it comes, or tuned for few cores."""
     cores = os.cpu_count() or 1
-    os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", str(cores))
+    if tuned:
+        # Ray's defaults are for large machines: 32 actors that read footers, and 160 threads in each reader, take longer
+        # to start on a few cores than they save. Its workers run as any other process here, not with less right to a core.
+        os.environ.setdefault("RAY_DATA_PARQUET_FOOTER_NUM_ACTORS", str(cores))
+        os.environ.setdefault("RAY_DATA_PARQUET_READER_CPU_COUNT", str(cores))
+        os.environ.setdefault("RAY_DATA_PARQUET_READER_IO_THREAD_COUNT", "8")
+        os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray

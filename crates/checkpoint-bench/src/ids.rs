@@ -42,6 +42,15 @@ impl IdKind {
         if self == Self::RowHash { "row_hash" } else { "id" }
     }
 
+    /// Bytes of one in a record, and a little.
+    pub(crate) fn disk_bytes(self) -> u64 {
+        match self {
+            Self::Int64 | Self::RowHash => 10,
+            Self::Uuid => 24,
+            Self::Binary16 => 18,
+        }
+    }
+
     /// Their Arrow type.
     pub(crate) fn data_type(self) -> DataType {
         match self {

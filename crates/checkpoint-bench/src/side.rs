@@ -18,6 +18,9 @@ use crate::clock::Stopwatch;
 use crate::found::Found;
 use crate::process_tree::{self, Use};
 
+/// Time that a side has. One that takes longer hangs, or is not worth the wait.
+const LIMIT: f64 = 3600.0;
+
 /// A side that is about to start.
 #[derive(Debug)]
 pub(crate) struct Side {
@@ -177,7 +180,12 @@ struct Sampler {
 
 impl Sampler {
     fn run(&self, pid: u32) {
+        let whole = Stopwatch::start();
         while !self.ended.load(Ordering::Acquire) {
+            if whole.seconds() > LIMIT {
+                process_tree::end(pid);
+                return;
+            }
             let watch = Stopwatch::start();
             let bytes = process_tree::usage(pid).bytes;
             self.since_mark.fetch_max(bytes, Ordering::AcqRel);

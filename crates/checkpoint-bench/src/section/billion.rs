@@ -20,7 +20,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     );
     table.note(format!("{} of memory were free at the start.", bytes(machine::available_memory() as f64)));
     for kind in [IdKind::RowHash, IdKind::Binary16] {
-        let load = Load { kind, ids, records: 1000, probes: 1 << 22, peer: false };
+        let load = Load { kind, ids, records: 1000, probes: 1 << 22, peers: &[], compacted: false };
         let loads = loading::run(bench, load)?;
         for side in &loads.sides {
             table.row([

@@ -1,7 +1,7 @@
 //! Loading one checkpoint by every side: theirs, ours, and ours once it is compacted.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::json;
@@ -25,8 +25,29 @@ pub(super) struct Load {
     pub(super) records: u64,
     /// Rows that are filtered afterwards; none is no filtering.
     pub(super) probes: u64,
-    /// Whether the peer takes part.
-    pub(super) peer: bool,
+    /// As what the peer takes part.
+    pub(super) peers: &'static [Peer],
+    /// Whether it is loaded once more after a compaction.
+    pub(super) compacted: bool,
+}
+
+/// How the peer runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// With settings for a machine of few cores, and its older reader.
+    Tuned,
+    /// With its own defaults.
+    AsItComes,
+}
+
+impl Peer {
+    /// As a table names it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Tuned => "Ray Data, tuned",
+            Self::AsItComes => "Ray Data, as it comes",
+        }
+    }
 }
 
 /// What a side took.
@@ -57,8 +78,9 @@ pub(super) struct Loads {
 pub(super) fn run(bench: &Bench<'_>, load: Load) -> Result<Loads> {
     let Load { kind, ids, records, .. } = load;
     progress(&format!("{} of {ids} in {records} records", kind.title()));
-    // Each ID is written once, and what filters is made beside it.
-    bench.place.must_have(ids * 50 + load.probes * 64 + (1 << 30))?;
+    // A compaction writes each ID once more, and a set of them.
+    let copies = if load.compacted { 3 } else { 1 };
+    bench.place.must_have(ids * kind.disk_bytes() * copies + load.probes * 64 + (1 << 30))?;
     let (dir, output) = (bench.place.fresh("checkpoint")?, bench.place.fresh("output")?);
     let made = records::make(&dir, &output, kind, records::shares(ids, records), |numbers| kind.array(numbers));
     let disk_bytes = bench.runtime.block_on(Box::pin(made))?;
@@ -67,11 +89,13 @@ pub(super) fn run(bench: &Bench<'_>, load: Load) -> Result<Loads> {
         probes::write(path, kind, load.probes, ids)?;
     }
     let mut sides = Vec::new();
-    if load.peer && bench.place.has_peers() {
-        sides.push(theirs(bench, load, &dir, probes.as_ref())?);
+    if bench.place.has_peers() {
+        for peer in load.peers {
+            sides.push(theirs(bench, load, *peer, &dir, probes.as_ref())?);
+        }
     }
     let spec = json!({ "checkpoint": dir, "output": output, "kind": kind, "probes": probes });
-    for side in ["ours", "ours, compacted"] {
+    for side in ["ours", "ours, compacted"].into_iter().take(if load.compacted { 2 } else { 1 }) {
         if side != "ours" {
             let checkpoint = dir.to_string_lossy();
             bench.place.ckpt(["compact", checkpoint.as_ref(), "--json"])?.run()?;
@@ -100,19 +124,20 @@ pub(super) fn run(bench: &Bench<'_>, load: Load) -> Result<Loads> {
     Ok(Loads { disk_bytes, sides })
 }
 
-fn theirs(bench: &Bench<'_>, load: Load, dir: &PathBuf, probes: Option<&PathBuf>) -> Result<Loaded> {
-    const SIDE: &str = "Ray Data";
+fn theirs(bench: &Bench<'_>, load: Load, peer: Peer, dir: &Path, probes: Option<&PathBuf>) -> Result<Loaded> {
+    let side = peer.title();
     let spec = json!({
         "checkpoint": dir, "column": load.kind.column(), "probes": probes, "seconds": FILTER_SECONDS,
+        "tuned": peer == Peer::Tuned,
     });
     let ended = bench.place.peer("ray_load.py", &spec)?.run()?;
     let loaded = ended.mark("loaded")?;
-    let filtered = filtered(SIDE, &ended, load)?;
+    let filtered = filtered(side, &ended, load)?;
     if filtered.is_some() {
-        ended.mark("ready")?.found.must_be(SIDE, "ids", load.ids)?;
+        ended.mark("ready")?.found.must_be(side, "ids", load.ids)?;
     }
     Ok(Loaded {
-        side: SIDE,
+        side,
         seconds: loaded.seconds,
         cpu_seconds: loaded.cpu_seconds,
         peak_bytes: loaded.peak_bytes,
