@@ -207,7 +207,9 @@ options! {
         /// Whether to replace the target.
         mode: WriteMode,
         /// Whether the object may have been written [`unsettled`](WriteOptions::unsettled), by anyone: its
-        /// bytes are made durable before it gets its new name.
+        /// bytes are made durable before it gets its new name. To its own name, a rename that replaces then
+        /// changes nothing, and makes durable what a writer that died may have left in between: the bytes,
+        /// and all names in the directory.
         settle: bool,
     }
 }
@@ -306,7 +308,8 @@ pub trait Storage: Debug + Send + Sync + 'static {
     async fn create_dir(&self, path: &ObjectPath, options: CreateDirOptions) -> Result<()>;
 
     /// Renames one object atomically; needs `atomic_rename`, and is `Unsupported` elsewhere: it is never
-    /// a copy and a delete. A missing source is `NotFound`.
+    /// a copy and a delete. A missing source is `NotFound`. To its own name, replacing, it is done and
+    /// changes nothing.
     async fn rename(&self, from: &ObjectPath, to: &ObjectPath, options: RenameOptions) -> Result<WriteOutcome>;
 }
 

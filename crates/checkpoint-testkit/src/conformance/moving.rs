@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case!(a_copy_refuses_to_replace, COPIES),
     case!(a_storage_that_cannot_copy_without_replacing_says_so, NO_COPIES),
     case!(a_rename_moves_the_object, RENAMES),
+    case!(a_rename_to_its_own_name_changes_nothing, RENAMES),
     case!(a_rename_refuses_to_replace, RENAMES),
     case!(of_many_renames_to_one_name_exactly_one_wins, RENAMES),
     case!(a_storage_that_cannot_rename_says_so, NO_RENAMES),
@@ -98,6 +99,20 @@ async fn a_rename_moves_the_object(s: &Subject) -> Result<()> {
     done(rename(s, "a", "b", WriteMode::Overwrite).await?)?;
     s.expect("b", "a").await?;
     s.expect_exactly(&["b", "new IfAbsent/x", "new Overwrite/x"]).await
+}
+
+async fn a_rename_to_its_own_name_changes_nothing(s: &Subject) -> Result<()> {
+    s.put("d/a", "a").await?;
+    s.put("d/b", "b").await?;
+    for settle in [false, true] {
+        let options = RenameOptions::new().settle(settle);
+        let meta = done(s.storage.rename(&path("d/a")?, &path("d/a")?, options).await?)?;
+        ensure!(meta.size == 1, "the rename says size={}", meta.size);
+        s.expect("d/a", "a").await?;
+        s.expect_exactly(&["d/a", "d/b"]).await?;
+    }
+    expect_exists(rename(s, "d/a", "d/a", WriteMode::IfAbsent).await?)?;
+    s.expect("d/a", "a").await
 }
 
 async fn a_rename_refuses_to_replace(s: &Subject) -> Result<()> {

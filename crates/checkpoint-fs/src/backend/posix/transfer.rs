@@ -94,7 +94,7 @@ impl Inner {
                 // The new name first: a crash between leaves both names rather than none.
                 let synced = self
                     .sync_entries(&target_dir, self.options.fsync)
-                    .and_then(|()| self.sync_entries(&source_dir, self.options.fsync));
+                    .and_then(|()| self.sync_entries(&source_dir, self.options.fsync && from_dir != to_dir));
                 match synced {
                     Ok(()) => Outcome::Done(meta_of(&object)),
                     Err(errno) => Outcome::Unknown(errno),

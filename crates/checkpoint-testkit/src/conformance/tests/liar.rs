@@ -22,6 +22,7 @@ pub(super) enum Lie {
     RenameReplaces,
     RenameLooksFirst,
     RenameKeepsSource,
+    RenameCopiesAndDeletes,
     StreamsShow,
     StreamsLoseTheTail,
     ForgetsGuards,
@@ -226,6 +227,13 @@ impl Storage for Liar {
             }
             Lie::RenameKeepsSource => {
                 return self.inner.copy(from, to, CopyOptions::new().mode(options.mode)).await;
+            }
+            Lie::RenameCopiesAndDeletes => {
+                let copied = self.inner.copy(from, to, CopyOptions::new().mode(options.mode)).await?;
+                if matches!(copied, WriteOutcome::Done(_)) {
+                    self.inner.delete(from, DeleteOptions::new()).await?;
+                }
+                return Ok(copied);
             }
             _ => {}
         }

@@ -106,6 +106,7 @@ async fn every_lie_is_found_by_the_case_about_it() {
         (Lie::RenameReplaces, "a_rename_refuses_to_replace"),
         (Lie::RenameLooksFirst, "of_many_renames_to_one_name_exactly_one_wins"),
         (Lie::RenameKeepsSource, "a_rename_moves_the_object"),
+        (Lie::RenameCopiesAndDeletes, "a_rename_to_its_own_name_changes_nothing"),
         (Lie::StreamsShow, "a_stream_is_invisible_until_it_finishes"),
         (Lie::StreamsShow, "an_aborted_stream_leaves_nothing"),
         (Lie::StreamsShow, "a_dropped_stream_leaves_nothing"),
