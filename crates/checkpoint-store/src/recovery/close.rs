@@ -1,34 +1,35 @@
 //! Making the decision: committing what is rolled forward, and writing the closed list.
 
-use checkpoint_fs::{StorageExt, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
 
 use super::plan::Plan;
+use super::roll_forward::{roll_forward, settle_in_place};
 use crate::checkpoint::{Checkpoint, to_json};
 use crate::closed::ClosedList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
+use crate::snapshot::Snapshot;
 
-/// Commits what the plan rolls forward, then closes the attempts before with one create-only write of `list`.
+/// Commits what the plan rolls forward, all of it durable, then closes the attempts before with one create-only write of `list`.
 ///
 /// Answers the list that holds; `None` when another one is there and everything must be planned again by it.
 /// Only the owner of attempt `k + 1` writes `closed/<k>`, so it can only be a try of this very write.
 ///
 /// # Errors
 /// `Conflict` when the lease is lost, `OutcomeUnknown`, `Storage`.
-pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, list: ClosedList) -> Result<Option<ClosedList>> {
-    for task in &plan.roll_forward {
-        let path = layout::committed(&task.name)?;
-        let mode = if c.storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-        let outcome = c.storage.write(&path, task.bytes.clone(), WriteOptions::new().mode(mode)).await?;
-        match outcome {
-            // Already there: the task's own owner was late, with the same task. It counts either way.
-            WriteOutcome::Done(_) | WriteOutcome::AlreadyExists => {}
-            WriteOutcome::Unknown(error) => {
-                if c.storage.stat_optional(&path).await?.is_none() {
-                    return Err(unknown(&format!("task {} was committed", task.name), error));
-                }
-            }
-        }
+pub(crate) async fn apply(
+    c: &Checkpoint,
+    output: Option<&StorageRef>,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    list: ClosedList,
+) -> Result<Option<ClosedList>> {
+    if let Some(output) = output.filter(|_| !plan.roll_forward.is_empty()) {
+        roll_forward(c, output, &plan.roll_forward).await?;
+    } else if let Some(name) = plan.newcomer(snapshot) {
+        // Whoever published it may have been killed before its name was on disk, and the list must not outlive it.
+        // The records are in one directory: this one stands for all, as one that is rolled forward does.
+        settle_in_place(&c.storage, &layout::committed(&name)?).await?;
     }
     let closes = list.attempt;
     let path = layout::closed(closes)?;
@@ -48,7 +49,7 @@ pub(crate) async fn apply(c: &Checkpoint, plan: &Plan, list: ClosedList) -> Resu
     }
 }
 
-fn unknown(what: &str, error: checkpoint_fs::Error) -> Error {
+pub(super) fn unknown(what: &str, error: checkpoint_fs::Error) -> Error {
     Error::new(ErrorKind::OutcomeUnknown, format!("whether {what} cannot be found out: {error}"))
         .with_hint("nothing was deleted; run the same command again, it finds out and goes on")
         .with_source(error)

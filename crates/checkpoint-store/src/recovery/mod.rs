@@ -5,6 +5,7 @@ mod gather;
 mod load;
 mod plan;
 mod ray;
+mod roll_forward;
 mod settle;
 mod sweep;
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
-use checkpoint_fs::{StorageExt, StorageRef};
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::gather::Gathered;
 use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::ray::{newcomers, plan_ray_pending};
+use super::roll_forward::RollForward;
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::compact::{Restored, restore};
@@ -26,15 +27,6 @@ use crate::snapshot::{Snapshot, Source};
 
 /// Names that are asked for at a time.
 const CONCURRENCY: usize = 32;
-
-/// A pending record whose task is proven complete, and will be committed.
-#[derive(Debug)]
-pub(crate) struct RollForward {
-    /// The task.
-    pub(crate) name: String,
-    /// The bytes of its pending record, to be published as they are.
-    pub(crate) bytes: Bytes,
-}
 
 /// What counts of the past.
 #[derive(Debug, Default)]
@@ -92,6 +84,15 @@ impl Plan {
         let name = |job: &JobId, (attempt, number)| TaskName { job: job.clone(), attempt, number }.to_string();
         let own = own.filter_map(move |task| job.map(|job| name(job, task)));
         own.chain(self.records.iter().cloned())
+    }
+
+    /// A task that counts and that the newest closed list did not count.
+    pub(super) fn newcomer(&self, snapshot: &Snapshot) -> Option<String> {
+        let open = self.tasks.iter().rev().filter(|(attempt, _)| **attempt > snapshot.closed.attempt);
+        let newest = open.filter_map(|(attempt, numbers)| Some((*attempt, *numbers.last()?))).next();
+        let own = snapshot.job_id().zip(newest);
+        let own = own.map(|(job, (attempt, number))| TaskName { job: job.clone(), attempt, number }.to_string());
+        own.or_else(|| self.records.difference(&snapshot.closed.records).next().cloned())
     }
 
     /// Whether a task of this name counts.
@@ -407,11 +408,14 @@ async fn plan_own_pending(
             }
             Loaded::Missing => continue,
         };
-        let whole = |facts: &RecordFacts| facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes));
-        if record.facts.as_ref().is_some_and(whole) && is_new(plan, &record)? {
+        let whole = |facts: &&RecordFacts| facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes));
+        let Some(facts) = record.facts.as_ref().filter(whole) else { continue };
+        let data = facts.data_files.iter().map(|file| ObjectPath::parse(file.name.as_str()));
+        let data = data.collect::<checkpoint_fs::Result<_>>()?;
+        if is_new(plan, &record)? {
             plan.count_new(checkpoint.runtime.as_ref(), &name, *record).await?;
             plan.add(snapshot, &name);
-            plan.roll_forward.push(RollForward { name, bytes });
+            plan.roll_forward.push(RollForward { name, bytes, data });
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ use checkpoint_fs::{ObjectPath, StorageRef};
 use futures::stream::StreamExt;
 
 use super::load::{Loaded, Wanted, load_records};
-use super::plan::{Plan, RollForward, is_new, those_committed};
+use super::plan::{Plan, is_new, those_committed};
+use super::roll_forward::RollForward;
 use crate::checkpoint::Checkpoint;
 use crate::complete::OutputView;
 use crate::data::DataReader;
@@ -63,17 +64,17 @@ pub(super) async fn plan_ray_pending(
             Loaded::Whole(record) if is_new(plan, &record)? => {
                 let files = files_of(view, &known, &stem)?;
                 let equal = read_back(output, reader, &files, &record).await? == Data::Equal;
-                equal.then_some(record)
+                equal.then_some((record, files))
             }
             _ => None,
         };
-        let Some(record) = complete else {
+        let Some((record, data)) = complete else {
             plan.void.insert(stem);
             continue;
         };
         plan.count_new(checkpoint.runtime.as_ref(), &stem, *record).await?;
         plan.add(snapshot, &stem);
-        plan.roll_forward.push(RollForward { name: stem, bytes });
+        plan.roll_forward.push(RollForward { name: stem, bytes, data });
     }
     Ok(())
 }

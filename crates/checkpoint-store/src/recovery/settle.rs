@@ -112,7 +112,7 @@ pub(crate) async fn settle(
         let anew = repaired.is_empty() && (merging.wrote || policy.is_wanted());
         let saved = keep_ids(checkpoint, &snapshot, &mut plan, &merging.merged, &mut names, anew).await?;
         let list = plan.closed_list(attempt - 1, *attempt, (merging.merged, saved), *fingerprint);
-        let Some(closed) = apply(checkpoint, &plan, list).await? else { continue };
+        let Some(closed) = apply(checkpoint, output, &snapshot, &plan, list).await? else { continue };
         let listing = checkpoint.listing().await?;
         let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
         let mut sweep = sweep_plan(&verdict, &listing, &view)?;

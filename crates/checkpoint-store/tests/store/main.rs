@@ -13,6 +13,7 @@ mod fingerprints;
 mod golden;
 mod leases;
 mod loading;
+mod power_cut;
 mod ray_fixtures;
 mod requests;
 mod saved_set;
