@@ -182,7 +182,7 @@ impl Start<'_> {
             wants: Wants { job: Some(fingerprint), ids: options.ids.clone(), reread: false },
             reader: *reader,
             damage: Damage::Refuse,
-            merge: MergePolicy { above: options.compact_above, shape: options.merge },
+            merge: options.compact_above.map_or(MergePolicy::Never, |above| MergePolicy::Above(above, options.merge)),
         };
         let settled = settle(fenced, Some(&output), &how).await?;
         // After the records that Ray left were found to have the job's IDs: what is created here stays.

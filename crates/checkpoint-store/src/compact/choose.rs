@@ -54,7 +54,7 @@ pub(super) fn sizes(snapshot: &Snapshot) -> HashMap<String, u64> {
 /// Chooses what to merge of what a plan counts. Tasks that are rolled forward with this very closing are not
 /// published yet, and files that the listing lacks are left alone: both have time until the next.
 pub(super) fn choose(snapshot: &Snapshot, plan: &Plan, policy: &MergePolicy) -> Choice {
-    let shape = &policy.shape;
+    let shape = policy.shape();
     let mut kept = Vec::new();
     let mut small: BTreeMap<Place, Part> = BTreeMap::new();
     let mut forced: BTreeMap<Place, Part> = BTreeMap::new();
@@ -85,7 +85,7 @@ pub(super) fn choose(snapshot: &Snapshot, plan: &Plan, policy: &MergePolicy) -> 
             small.insert(place(&source), Part { source, bytes, forced: false });
         }
     }
-    if policy.above.is_some_and(|above| small.len() as u64 > above) {
+    if policy.merges(small.len()) {
         small.append(&mut forced);
         return Choice { parts: small.into_values().collect(), kept };
     }

@@ -90,7 +90,7 @@ pub(crate) async fn merge(
         c,
         plan,
         job,
-        shape: &policy.shape,
+        shape: policy.shape(),
         names,
         groups: BTreeMap::new(),
         merged: choice.kept,
@@ -169,7 +169,7 @@ struct Merger<'a> {
     c: &'a Checkpoint,
     plan: &'a Plan,
     job: &'a JobId,
-    shape: &'a MergeOptions,
+    shape: MergeOptions,
     names: &'a mut MergedNames,
     /// By the type of the IDs, as it is spelled.
     groups: BTreeMap<String, Group>,

@@ -22,25 +22,30 @@ impl Default for MergeOptions {
 
 /// Whether to merge.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MergePolicy {
-    /// Merge when there are more small records than this; `None` never.
-    pub(crate) above: Option<u64>,
-    pub(crate) shape: MergeOptions,
+pub(crate) enum MergePolicy {
+    /// Nothing but what must be written anew.
+    Never,
+    /// Where there are more small records than this.
+    Above(u64, MergeOptions),
+    /// Whatever can be: the caller is here for this, and not for a job.
+    Always(MergeOptions),
 }
 
 impl MergePolicy {
-    /// Whether the caller is here for this, and not for a job.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.above == Some(1)
+    /// Whether so many small records are merged.
+    pub(super) fn merges(&self, small: usize) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Above(limit, _) => small as u64 > *limit,
+            // One alone would only be written again.
+            Self::Always(_) => small > 1,
+        }
     }
 
-    /// Merges nothing but what must be written anew.
-    pub(crate) fn never() -> Self {
-        Self { above: None, shape: MergeOptions::default() }
-    }
-
-    /// Merges whatever can be.
-    pub(crate) fn always(shape: MergeOptions) -> Self {
-        Self { above: Some(1), shape }
+    pub(super) fn shape(&self) -> MergeOptions {
+        match self {
+            Self::Never => MergeOptions::default(),
+            Self::Above(_, shape) | Self::Always(shape) => *shape,
+        }
     }
 }

@@ -124,7 +124,7 @@ async fn compact_under(
         wants: Wants::default(),
         reader,
         damage: Damage::Refuse,
-        merge: MergePolicy::always(merge),
+        merge: MergePolicy::Always(merge),
     };
     let settled = settle(fenced, output.as_ref(), &how).await?;
     lease.end(AttemptState::Maintained).await?;

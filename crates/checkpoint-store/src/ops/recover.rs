@@ -103,7 +103,7 @@ async fn recover_under(
         wants: Wants::default(),
         reader,
         damage,
-        merge: MergePolicy::never(),
+        merge: MergePolicy::Never,
     };
     let settled = settle(fenced, Some(&output), &how).await?;
     lease.end(AttemptState::Maintained).await?;

@@ -109,7 +109,7 @@ pub(crate) async fn settle(
         };
         let merging = Box::pin(merge(checkpoint, &snapshot, &plan, policy, &mut names)).await?;
         // After a repair the IDs that were gathered are more than those that count.
-        let anew = repaired.is_empty() && (merging.wrote || policy.is_wanted());
+        let anew = repaired.is_empty() && (merging.wrote || matches!(policy, MergePolicy::Always(_)));
         let saved = keep_ids(checkpoint, &snapshot, &mut plan, &merging.merged, &mut names, anew).await?;
         let list = plan.closed_list(attempt - 1, *attempt, (merging.merged, saved), *fingerprint);
         let Some(closed) = apply(checkpoint, output, &snapshot, &plan, list).await? else { continue };
