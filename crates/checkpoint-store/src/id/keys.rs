@@ -4,10 +4,10 @@ use std::fmt;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
+use super::show::show_id;
 use super::unique::{RepeatedId, UniqueIds};
 use crate::error::Result;
 
@@ -127,19 +127,6 @@ impl IdColumn {
     pub fn duplicate(&self) -> Option<IdProblem> {
         let RepeatedId { first, second, .. } = UniqueIds::new().add(self)?;
         Some(IdProblem::Duplicate { first, second, id: show_id(&self.array, second) })
-    }
-}
-
-/// An ID as people read it, cut at 80 characters.
-pub fn show_id(array: &ArrayRef, row: usize) -> String {
-    let options = FormatOptions::default();
-    let text = match ArrayFormatter::try_new(array.as_ref(), &options) {
-        Ok(formatter) => formatter.value(row).to_string(),
-        Err(_) => String::from("?"),
-    };
-    match text.char_indices().nth(80) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
     }
 }
 

@@ -11,6 +11,7 @@ mod key_source;
 mod keys;
 mod layers;
 mod set;
+mod show;
 mod unique;
 
 pub(crate) use build::merge_sets;
@@ -19,7 +20,8 @@ pub use class::IdClass;
 pub use compact::CompactIdSet;
 pub use hash::HashKey;
 pub(crate) use key_map::KeyMap;
-pub use keys::{IdColumn, IdProblem, show_id};
+pub use keys::{IdColumn, IdProblem};
 pub(crate) use layers::Layers;
 pub use set::{ExactIdSet, IdSet};
+pub use show::{array_in_utc, in_utc, show_id};
 pub use unique::{RepeatedId, UniqueIds};

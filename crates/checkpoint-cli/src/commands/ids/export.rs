@@ -8,13 +8,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 use arrow::json::LineDelimitedWriter;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use checkpoint_store::{Checkpoint, IdColumn, committed_ids};
+use checkpoint_store::{Checkpoint, IdColumn, array_in_utc, committed_ids};
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 
 use super::id_column;
-use super::zones::array_in_utc;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::output::Output;

@@ -3,7 +3,6 @@
 mod export;
 mod lookup;
 mod parse;
-mod zones;
 
 use checkpoint_store::{Checkpoint, committed_ids};
 use clap::{Args, ValueEnum};

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray, UInt64Array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
-use checkpoint_store::IdClass;
+use checkpoint_store::{IdClass, in_utc};
 
-use super::zones::{UTC, in_utc};
 use crate::failure::{Failure, Result};
 
 const AS_LISTED: &str = "write it as `ckpt ids` lists it";
@@ -50,8 +49,8 @@ fn binary(text: &str) -> Option<ArrayRef> {
 
 /// In nanoseconds where they reach, so that nothing is cut off; units compare by value.
 fn timestamp(text: &str, id_type: &DataType, zoned: bool) -> Option<ArrayRef> {
-    let zone: Option<Arc<str>> = zoned.then(|| UTC.into());
-    let exact = by_cast(text, &DataType::Timestamp(TimeUnit::Nanosecond, zone));
+    let zone: Option<Arc<str>> = zoned.then(|| "UTC".into());
+    let exact = by_cast(text, &in_utc(&DataType::Timestamp(TimeUnit::Nanosecond, zone)));
     exact.or_else(|| by_cast(text, &in_utc(id_type)))
 }
 
