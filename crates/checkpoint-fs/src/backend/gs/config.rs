@@ -246,7 +246,7 @@ pub(crate) fn list_query(prefix: &str, recursive: bool) -> Vec<(&str, &str)> {
     if !recursive {
         query.push(("delimiter", "/"));
     }
-    query.push(("fields", "items(name,size,generation,updated),prefixes,nextPageToken"));
+    query.push(("fields", "kind,items(name,size,generation,updated),prefixes,nextPageToken"));
     query
 }
 
@@ -348,7 +348,7 @@ mod tests {
         );
         let list = config.list_url("d/", false);
         assert!(list.starts_with(
-            "https://storage.googleapis.com/storage/v1/b/my-bucket/o?prefix=d%2F&delimiter=%2F&fields=items"
+            "https://storage.googleapis.com/storage/v1/b/my-bucket/o?prefix=d%2F&delimiter=%2F&fields=kind"
         ));
         assert!(list.ends_with("&userProject=p%201"), "{list}");
         assert_eq!(

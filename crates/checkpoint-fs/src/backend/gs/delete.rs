@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
-use serde::Deserialize;
 
 use super::batch;
 use super::dialect::{CHECK_BUCKET, GsDialect, Missing, judge, missing};
+use super::list::Sent;
 use super::storage::Inner;
 use crate::backend::batches::{self, Batches, Fate, Outcome};
 use crate::backend::doomed::{Doomed, one_by_one};
@@ -49,22 +49,10 @@ pub(super) async fn one(inner: &Inner, call: &Call, key: &str) -> Result<()> {
     }
 }
 
-/// Names on a page of a listing.
-#[derive(Deserialize)]
-struct Names {
-    #[serde(default)]
-    items: Vec<Name>,
-}
-
-#[derive(Deserialize)]
-struct Name {
-    name: String,
-}
-
 /// Looks whether an object is gone whose delete was answered with a 404 that could mean anything: the bucket has to
 /// be there, and not to list it.
 async fn look(inner: &Inner, call: &Call, key: &str, unclear: Error) -> Result<()> {
-    let url = inner.config.in_bucket("/o", &[("prefix", key), ("fields", "items(name)")]);
+    let url = inner.config.in_bucket("/o", &[("prefix", key), ("fields", "kind,items(name)")]);
     let request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
     let answer = match inner.transport.send(call, &request).await {
         Ok(answer) => answer,
@@ -72,8 +60,8 @@ async fn look(inner: &Inner, call: &Call, key: &str, unclear: Error) -> Result<(
         Err(failure) => return Err(failure.error),
     };
     // Its own name comes first among those that begin with it.
-    match serde_json::from_slice::<Names>(&answer.body) {
-        Ok(Names { items }) if items.iter().all(|item| item.name != key) => Ok(()),
+    match Sent::parse(call, &answer.body) {
+        Ok(page) if page.items.iter().all(|item| item.name != key) => Ok(()),
         _ => Err(unclear),
     }
 }

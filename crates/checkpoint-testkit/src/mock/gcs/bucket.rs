@@ -302,5 +302,18 @@ fn list(objects: &BTreeMap<String, Object>, page: usize, target: &Target) -> Res
     if let Some(token) = next {
         said["nextPageToken"] = json!(token);
     }
+    if let (Some(fields), Some(said)) = (target.get("fields"), said.as_object_mut()) {
+        said.retain(|name, _| outer(fields).any(|field| field == name));
+    }
     Ok(document(&said))
+}
+
+/// The fields of the document itself that a `fields` parameter names, without what it says of those below them.
+fn outer(fields: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0;
+    let parts = fields.split(move |letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        letter == ',' && depth == 0
+    });
+    parts.map(|part| part.split('(').next().unwrap_or_default())
 }
