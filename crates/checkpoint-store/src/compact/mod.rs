@@ -1,6 +1,7 @@
 //! Compaction: many small records become few, and what they said of their tasks is kept.
 
 mod choose;
+mod fetch;
 mod file;
 mod merge;
 mod options;
