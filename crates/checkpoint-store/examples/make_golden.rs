@@ -1,6 +1,7 @@
-//! Makes `fixtures/format-1`: checkpoints of format 1 in the states that a reader must know.
+//! Makes the directories of `fixtures/format-*`: checkpoints in the states that a reader must know.
 //!
-//! `cargo run -p checkpoint-store --example make_golden -- fixtures/format-1`
+//! `cargo run -p checkpoint-store --example make_golden -- fixtures/format-1 open ended`
+//! `cargo run -p checkpoint-store --example make_golden -- fixtures/format-2 compacted`
 //!
 //! Clock, processes and randomness are fixed, so two runs make the same files. A file that was made once is
 //! never made again: code of today reads what code of then has written.
@@ -13,18 +14,24 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use bytes::Bytes;
 use checkpoint_fs::{MemoryStorage, ObjectPath, ReadOptions, StorageExt, StorageRef, WriteOptions};
 use checkpoint_store::{
-    Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, DataFile, Fingerprint, InputFile,
-    ParquetIds, PreparedTask, TaskPlan,
+    Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, CompactOptions, DataFile, Fingerprint,
+    InputFile, ParquetIds, PreparedTask, TaskPlan, compact,
 };
 use checkpoint_testkit::{Fault, FaultPlan, FaultyStorage, ManualClock, ManualRuntime, Operation, Rule};
 use parquet::arrow::ArrowWriter;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let Some(dir) = std::env::args().nth(1) else { bail!("usage: make_golden DIR") };
-    for (name, ended) in [("open", false), ("ended", true)] {
+    let mut args = std::env::args().skip(1);
+    let Some(dir) = args.next() else { bail!("usage: make_golden DIR STATE...") };
+    for name in args {
         let golden = Golden::new();
-        Box::pin(golden.make(ended)).await?;
+        match name.as_str() {
+            "open" => Box::pin(golden.make(false)).await?,
+            "ended" => Box::pin(golden.make(true)).await?,
+            "compacted" => Box::pin(golden.make_compacted()).await?,
+            _ => bail!("no such state: {name}"),
+        }
         let dir = Path::new(&dir).join(name);
         save(&golden.checkpoint, &dir.join("checkpoint")).await?;
         save(&golden.output, &dir.join("output")).await?;
@@ -51,19 +58,7 @@ impl Golden {
     /// 7 prepared with their data. Then it stands as if killed; or 6 and 7 are committed, the job ends, and
     /// stands as if killed in its deletion.
     async fn make(&self, ended: bool) -> Result<()> {
-        let (_, record) = parquet(&[9])?;
-        put(&self.output, "u_000000-0.parquet", record.clone()).await?;
-        put(&self.checkpoint, "u_000000.parquet", record.clone()).await?;
-        put(&self.checkpoint, "u_000001.pending.parquet", record).await?;
-
-        let attempt = self.begin(&self.checkpoint, 1, None).await?;
-        for ids in [[0, 1], [2, 3]] {
-            let task = self.prepare(&attempt, &ids, true).await?;
-            commit(&attempt, task).await?;
-        }
-        let _void = self.prepare(&attempt, &[4, 5], false).await?;
-        attempt.end(AttemptState::Failed).await?;
-
+        self.make_first().await?;
         let plan = FaultPlan::new();
         let storage: StorageRef = Arc::new(FaultyStorage::new(self.checkpoint.clone(), plan.clone()));
         let attempt = self.begin(&storage, 2, Some("2")).await?;
@@ -80,6 +75,41 @@ impl Golden {
                 bail!("the end was to be stopped");
             }
         }
+        Ok(())
+    }
+
+    /// The same up to 4 and 5; attempt 2 ends, 3 compacts, and 4 prepares 6 and 7 with their data and stands as if killed.
+    async fn make_compacted(&self) -> Result<()> {
+        self.make_first().await?;
+        let attempt = self.begin(&self.checkpoint, 2, Some("2")).await?;
+        let task = self.prepare(&attempt, &[4, 5], true).await?;
+        commit(&attempt, task).await?;
+        attempt.end(AttemptState::Failed).await?;
+        let process = Arc::new(ManualRuntime::new(&self.clock, "golden", 3, 3));
+        let checkpoint = Checkpoint::new(self.checkpoint.clone(), process);
+        let report = compact(&checkpoint, Some(&self.output), CompactOptions::default(), &ParquetIds).await?;
+        if report.records_after != 1 {
+            bail!("one record was to be left: {report:?}");
+        }
+        let attempt = self.begin(&self.checkpoint, 4, Some("2")).await?;
+        let _open = self.prepare(&attempt, &[6, 7], true).await?;
+        Ok(())
+    }
+
+    /// What is before attempt 2.
+    async fn make_first(&self) -> Result<()> {
+        let (_, record) = parquet(&[9])?;
+        put(&self.output, "u_000000-0.parquet", record.clone()).await?;
+        put(&self.checkpoint, "u_000000.parquet", record.clone()).await?;
+        put(&self.checkpoint, "u_000001.pending.parquet", record).await?;
+
+        let attempt = self.begin(&self.checkpoint, 1, None).await?;
+        for ids in [[0, 1], [2, 3]] {
+            let task = self.prepare(&attempt, &ids, true).await?;
+            commit(&attempt, task).await?;
+        }
+        let _void = self.prepare(&attempt, &[4, 5], false).await?;
+        attempt.end(AttemptState::Failed).await?;
         Ok(())
     }
 

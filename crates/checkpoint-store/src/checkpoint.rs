@@ -52,29 +52,24 @@ impl Checkpoint {
 
 /// Reads a JSON file of `_meta`; `None` where there is none.
 pub(crate) async fn read_json<T: DeserializeOwned>(storage: &StorageRef, path: &ObjectPath) -> Result<Option<T>> {
-    read_json_of(storage, path, FORMAT).await
-}
-
-/// As [`read_json`], for a file of which this program reads formats up to `newest`.
-pub(crate) async fn read_json_of<T: DeserializeOwned>(
-    storage: &StorageRef,
-    path: &ObjectPath,
-    newest: u32,
-) -> Result<Option<T>> {
     let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else { return Ok(None) };
-    parse_json(&read.bytes, &storage.url_of(path), newest).map(Some)
+    parse_json(&read.bytes, &storage.url_of(path), FORMAT).map(Some)
 }
 
-fn parse_json<T: DeserializeOwned>(bytes: &[u8], url: &str, newest: u32) -> Result<T> {
+/// An error for a file that is not what was written.
+pub(crate) fn damaged_file(what: &dyn std::fmt::Display, url: &str) -> Error {
+    Error::bad_data(format!("a file of the checkpoint is damaged: {what} url={url}"))
+        .with_hint("restore it from a backup, or begin again with a fresh checkpoint and a fresh output")
+}
+
+/// A JSON file of which this program reads formats up to `newest`.
+pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8], url: &str, newest: u32) -> Result<T> {
     #[derive(serde::Deserialize)]
     struct Version {
         #[serde(default)]
         format: u32,
     }
-    let damaged = |e: serde_json::Error| {
-        Error::bad_data(format!("a file of the checkpoint is damaged: {e} url={url}"))
-            .with_hint("restore it from a backup, or begin again with a fresh checkpoint and a fresh output")
-    };
+    let damaged = |e: serde_json::Error| damaged_file(&e, url);
     let version: Version = serde_json::from_slice(bytes).map_err(damaged)?;
     if version.format > newest {
         return Err(Error::bad_data(format!(

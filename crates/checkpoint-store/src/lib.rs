@@ -71,6 +71,7 @@ mod record;
 mod recovery;
 pub mod row_hash;
 mod runtime;
+mod sealed;
 mod served;
 mod snapshot;
 mod strangers;

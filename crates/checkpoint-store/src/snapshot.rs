@@ -3,7 +3,7 @@
 use checkpoint_fs::{ObjectMeta, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use crate::checkpoint::{Checkpoint, read_json, read_json_of};
+use crate::checkpoint::{Checkpoint, read_json};
 use crate::closed::ClosedList;
 use crate::complete::{CompleteFile, marks_in};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +13,7 @@ use crate::lease::AttemptFile;
 use crate::listing::Listing;
 use crate::merged::{self, Covered, MergedRecord};
 use crate::names::{JobId, TaskName};
+use crate::sealed::read_sealed;
 
 /// How often a look is begun anew because the checkpoint changed hands meanwhile.
 const LOOKS: usize = 8;
@@ -191,7 +192,8 @@ impl Checkpoint {
 
     pub(crate) async fn read_closed(&self, number: u64) -> Result<Option<ClosedList>> {
         let path = layout::closed(number)?;
-        let found: Option<ClosedList> = read_json_of(&self.control, &path, merged::FORMAT).await?;
+        let formats = (merged::FORMAT, merged::FORMAT);
+        let found = read_sealed(&self.control, &path, formats, |list: &ClosedList| list.format).await?;
         match found {
             Some(found) if found.attempt != number => {
                 Err(misnamed(&format!("{}/{path}", self.control.url()), found.attempt))

@@ -4,10 +4,11 @@ use checkpoint_fs::{StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcom
 
 use super::plan::Plan;
 use super::roll_forward::{roll_forward, settle_in_place};
-use crate::checkpoint::{Checkpoint, to_json};
+use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
+use crate::sealed::seal;
 use crate::snapshot::Snapshot;
 
 /// Commits what the plan rolls forward, all of it durable, then closes the attempts before with one create-only write of `list`.
@@ -34,7 +35,7 @@ pub(crate) async fn apply(
     let closes = list.attempt;
     let path = layout::closed(closes)?;
     let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    let doubt = match c.control.write(&path, to_json(&list)?, WriteOptions::new().mode(mode)).await? {
+    let doubt = match c.control.write(&path, seal(&list)?, WriteOptions::new().mode(mode)).await? {
         WriteOutcome::Done(_) => return Ok(Some(list)),
         WriteOutcome::AlreadyExists => None,
         WriteOutcome::Unknown(error) => Some(error),

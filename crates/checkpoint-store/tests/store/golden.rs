@@ -1,4 +1,4 @@
-//! Checkpoints of format 1 as they were made once: today's code reads them, and refuses those of a later format.
+//! Checkpoints of each format as they were made once: today's code reads them, and refuses those of a later format.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use checkpoint_fs::{MemoryStorage, StorageRef};
 use checkpoint_store::{
-    Attempt, AttemptFile, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompleteFile, Error, ErrorKind,
-    Fingerprint, JobFile, ParquetIds,
+    Attempt, AttemptFile, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompactIdSet, CompleteFile, Error,
+    ErrorKind, Fingerprint, IdSet, JobFile, ParquetIds,
 };
 use checkpoint_testkit::{ManualClock, ManualRuntime};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::small_job::{committed, files, left, output_ids, path_of, write_task};
+use crate::small_job::{column, committed, files, left, output_ids, path_of, write_task};
 
 const IDS: [i64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
@@ -29,7 +29,7 @@ impl Golden {
             checkpoint: Arc::new(MemoryStorage::new("memory://golden/checkpoint")),
             output: Arc::new(MemoryStorage::new("memory://golden/output")),
         };
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/format-1").join(name);
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
         fill(&golden.checkpoint, &dir.join("checkpoint"), "").await;
         fill(&golden.output, &dir.join("output"), "").await;
         golden
@@ -56,8 +56,8 @@ impl Golden {
         // On the machine that made it, where its process is gone.
         let clock = ManualClock::new();
         let process = |pid| Arc::new(ManualRuntime::new(&clock, "golden", pid, 100 + u64::from(pid)));
-        process(2).kill();
-        let checkpoint = Checkpoint::new(self.checkpoint.clone(), process(3));
+        (1..=4).for_each(|pid| process(pid).kill());
+        let checkpoint = Checkpoint::new(self.checkpoint.clone(), process(5));
         Box::pin(Attempt::begin(&checkpoint, &self.output, now, BeginOptions::default(), &ParquetIds)).await
     }
 
@@ -82,7 +82,7 @@ async fn fill(storage: &StorageRef, dir: &Path, prefix: &str) {
 
 #[tokio::test]
 async fn an_open_checkpoint_is_read_and_resumed() {
-    let golden = Golden::load("open").await;
+    let golden = Golden::load("format-1/open").await;
     let status = checkpoint_store::status(&golden.seen()).await.expect("counts");
     assert_eq!((status.committed_rows, status.committed_tasks, status.pending_tasks), (7, 4, 1));
     assert_eq!(
@@ -105,7 +105,7 @@ async fn an_open_checkpoint_is_read_and_resumed() {
 
 #[tokio::test]
 async fn an_ended_checkpoint_is_read_and_its_deletion_finished() {
-    let golden = Golden::load("ended").await;
+    let golden = Golden::load("format-1/ended").await;
     let found = checkpoint_store::verify(&golden.seen(), &golden.output, &ParquetIds).await.expect("checks");
     assert!(found.ok && found.committed_ids == 9, "{found:?}");
     match golden.begin("2").await.expect("finishes") {
@@ -114,6 +114,44 @@ async fn an_ended_checkpoint_is_read_and_its_deletion_finished() {
     }
     assert_eq!(files(&golden.checkpoint).await, [""; 0]);
     assert_eq!(output_ids(&golden.output).await, [0, 1, 2, 3, 4, 5, 6, 7, 9]);
+}
+
+#[tokio::test]
+async fn a_compacted_checkpoint_is_read_and_resumed() {
+    let golden = Golden::load("format-2/compacted").await;
+    let status = checkpoint_store::status(&golden.seen()).await.expect("counts");
+    assert_eq!((status.committed_rows, status.committed_tasks, status.pending_tasks), (7, 4, 1));
+    assert_eq!(committed(&golden.seen()).await.expect("reads"), [0, 1, 2, 3, 4, 5, 9]);
+    let found = checkpoint_store::verify(&golden.seen(), &golden.output, &ParquetIds).await.expect("checks");
+    assert!(found.ok, "{found:?}");
+    let list: ClosedList = serde_json::from_slice(&golden.get("_meta/closed/3").await).expect("is read");
+    assert_eq!((list.format, list.merged.len(), list.merged[0].rows), (2, 1, 7));
+    let saved = list.saved.expect("a saved set");
+    let bytes = golden.get(&format!("_meta/merged/{}.ids", saved.name)).await;
+    assert_eq!(bytes.len() as u64, saved.bytes);
+    let set = CompactIdSet::from_bytes(bytes).expect("whole");
+    let done: Vec<Option<bool>> = set.contains(&column(&IDS)).expect("integers").iter().collect();
+    assert_eq!(done, IDS.map(|id| Some(id <= 5 || id == 9)));
+
+    let Begin::Attempt(attempt) = golden.begin("2").await.expect("begins") else { panic!("there is work") };
+    assert_eq!((attempt.number(), attempt.recovery().rolled_forward), (5, 1));
+    assert_eq!(left(&attempt, &IDS), [8]);
+    write_task(&attempt, &[8]).await.expect("writes");
+    attempt.finish(true).await.expect("ends");
+    assert_eq!(output_ids(&golden.output).await, IDS);
+}
+
+#[tokio::test]
+async fn a_flipped_bit_of_a_closed_list_is_found() {
+    let golden = Golden::load("format-2/compacted").await;
+    let good = golden.get("_meta/closed/3").await;
+    for at in 0..good.len() {
+        let mut bytes = good.to_vec();
+        bytes[at] ^= 1 << (at % 8);
+        golden.put("_meta/closed/3", bytes.into()).await;
+        let error = golden.seen().snapshot().await.expect_err("damaged");
+        assert_eq!(error.kind(), ErrorKind::BadData, "{at}: {error}");
+    }
 }
 
 /// Every field that is there is known, by the name that it has.
@@ -125,7 +163,7 @@ fn same_fields<T: DeserializeOwned + Serialize>(name: &str, bytes: &Bytes) {
 
 #[tokio::test]
 async fn no_field_has_changed_its_name() {
-    let (open, ended) = (Golden::load("open").await, Golden::load("ended").await);
+    let (open, ended) = (Golden::load("format-1/open").await, Golden::load("format-1/ended").await);
     same_fields::<JobFile>("job", &open.get_job().await);
     for number in [1, 2] {
         same_fields::<AttemptFile>("attempt", &open.get(&format!("_meta/attempts/{number}.json")).await);
@@ -147,17 +185,19 @@ async fn no_field_has_changed_its_name() {
 #[tokio::test]
 async fn a_later_format_is_refused_politely() {
     let cases = [
-        ("open", "_meta/job.json"),
-        ("open", "_meta/attempts/1.json"),
-        ("open", "_meta/closed/1"),
-        ("ended", "_meta/complete"),
+        ("format-1/open", "_meta/job.json"),
+        ("format-1/open", "_meta/attempts/1.json"),
+        ("format-1/open", "_meta/closed/1"),
+        ("format-1/ended", "_meta/complete"),
+        ("format-2/compacted", "_meta/closed/3"),
     ];
     for (name, file) in cases {
         let golden = Golden::load(name).await;
         let text = String::from_utf8(golden.get(file).await.to_vec()).expect("text");
         // Closed lists have come to format 2.
         let newer = if file.contains("closed") { 3 } else { 2 };
-        let later = text.replacen("\"format\": 1", &format!("\"format\": {newer}"), 1);
+        let now = if name.starts_with("format-1") { 1 } else { 2 };
+        let later = text.replacen(&format!("\"format\": {now}"), &format!("\"format\": {newer}"), 1);
         assert_ne!(later, text, "{file}");
         golden.put(file, later.into()).await;
         let before = (files(&golden.checkpoint).await, files(&golden.output).await);
