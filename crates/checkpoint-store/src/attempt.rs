@@ -19,6 +19,7 @@ use crate::lease::{AttemptState, Lease, timestamp};
 use crate::names::{JobId, TaskName, owner};
 use crate::record::{self, DataFile, RecordFacts};
 use crate::recovery::{RecoveryReport, Verdict, sweep_plan};
+use crate::schema::encode_schema;
 use crate::served::Served;
 use crate::snapshot::Source;
 use crate::task::{CommitOutcome, PreparedTask, TaskRecord};
@@ -200,7 +201,7 @@ impl Attempt {
             failed_rows: plan.failed_rows,
             data_files: plan.data_files,
             job_version: self.ready.fingerprint.version.clone(),
-            output_schema: plan.output_schema.as_deref().map(record::encode_schema),
+            output_schema: plan.output_schema.as_deref().map(encode_schema),
             write_token: format!("{:016x}{:016x}", runtime.random(), runtime.random()),
         };
         let bytes = record::encode(&self.ready.fingerprint.id_column, &ids, &facts)?;

@@ -16,8 +16,8 @@ use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
 use crate::names::JobId;
-use crate::record::decode_schema;
 use crate::recovery::{Damage, Settled, Settling, Wants, settle};
+use crate::schema::decode_schema;
 use crate::snapshot::Snapshot;
 
 /// How often a begin starts anew because a job ended meanwhile.

@@ -71,6 +71,7 @@ mod record;
 mod recovery;
 pub mod row_hash;
 mod runtime;
+mod schema;
 mod sealed;
 mod served;
 mod snapshot;
@@ -101,8 +102,9 @@ pub use ops::{
     committed_ids, compact, find_checkpoints, recover, remove, status, verify,
 };
 pub use preview::{Preview, preview};
-pub use record::{DataFile, RecordFacts, decode_schema, encode_schema};
+pub use record::{DataFile, RecordFacts};
 pub use recovery::RecoveryReport;
 pub use runtime::{Liveness, ProcessIdentity, Runtime, RuntimeRef, SystemRuntime, TaskHandle};
+pub use schema::{decode_schema, encode_schema};
 pub use snapshot::Snapshot;
 pub use task::{CommitOutcome, PreparedTask, TaskRecord};

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, Schema};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -87,29 +85,6 @@ impl Record {
         let data_type = self.ids.as_ref().map_or(DataType::Null, |ids| ids.array().data_type().clone());
         Field::new(&self.id_column, data_type, true)
     }
-}
-
-/// Spells a schema for [`RecordFacts::output_schema`].
-pub fn encode_schema(schema: &Schema) -> String {
-    let options = arrow::ipc::writer::IpcWriteOptions::default();
-    let bare = Schema::new(schema.fields().clone());
-    let mut tracker = arrow::ipc::writer::DictionaryTracker::new(true);
-    let message = arrow::ipc::writer::IpcDataGenerator::default()
-        .schema_to_bytes_with_dictionary_tracker(&bare, &mut tracker, &options)
-        .ipc_message;
-    BASE64_STANDARD.encode(message)
-}
-
-/// Reads what [`encode_schema`] wrote.
-///
-/// # Errors
-/// `BadData` when it is not that.
-pub fn decode_schema(text: &str) -> Result<Schema> {
-    let broken = || Error::bad_data("the output schema in a record is damaged");
-    let bytes = BASE64_STANDARD.decode(text).map_err(|e| broken().with_source(e))?;
-    let message = arrow::ipc::root_as_message(&bytes).map_err(|e| broken().with_source(e.to_string()))?;
-    arrow::ipc::convert::try_fb_to_schema(message.header_as_schema().ok_or_else(broken)?)
-        .map_err(|e| broken().with_source(e))
 }
 
 /// Encodes a record. The field is nullable, as in Ray's own, so that both load together.
@@ -416,17 +391,5 @@ mod tests {
             }
         }
         assert!(refused > good.len(), "{refused} of {} bits matter", good.len() * 8);
-    }
-
-    #[test]
-    fn schemas_survive_their_spelling() {
-        let schema = Schema::new(vec![
-            Field::new("a", DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into()), true),
-            Field::new("b", DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true))), false),
-        ]);
-        let read = decode_schema(&encode_schema(&schema)).unwrap();
-        assert_eq!(read.field(1), schema.field(1));
-        assert_eq!(read.field(0).data_type(), schema.field(0).data_type());
-        assert!(decode_schema("%%%").is_err());
     }
 }

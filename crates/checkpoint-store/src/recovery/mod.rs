@@ -3,6 +3,7 @@
 mod close;
 mod gather;
 mod load;
+mod pending;
 mod plan;
 mod ray;
 mod roll_forward;

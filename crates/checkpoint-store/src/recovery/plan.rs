@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
+use checkpoint_fs::{StorageExt, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::gather::Gathered;
 use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
+use super::pending::{is_new, plan_own_pending};
 use super::ray::{newcomers, plan_ray_pending};
 use super::roll_forward::RollForward;
 use crate::checkpoint::Checkpoint;
@@ -383,49 +384,4 @@ impl Plan {
 fn differs(record: &Record, others: &Option<IdClass>) -> Option<String> {
     let (ids, others) = (record.ids.as_ref()?, others.as_ref()?);
     (ids.class() != others).then(|| format!("its IDs are {} and those of other records {others}", ids.class()))
-}
-
-/// Our pending records: complete when every data file that they name is there in its size.
-async fn plan_own_pending(
-    plan: &mut Plan,
-    checkpoint: &Checkpoint,
-    snapshot: &Snapshot,
-    view: &OutputView,
-    counted: &BTreeSet<String>,
-) -> Result<()> {
-    let open = snapshot.open_pending().filter(|(task, _)| !counted.contains(&task.to_string()));
-    let wanted = open.map(|(task, meta)| Wanted::pending(task, meta)).collect::<Result<Vec<_>>>()?;
-    let whole = |_: &str, loaded: Loaded, bytes: &Bytes| Ok((loaded, bytes.clone()));
-    let mut loaded = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
-    while let Some(next) = loaded.next().await {
-        let (name, (loaded, bytes)) = next?;
-        let record = match loaded {
-            Loaded::Whole(record) => record,
-            // Damaged, it proves nothing.
-            Loaded::Damaged(damage) => {
-                damage.refuse_newer(&checkpoint.storage.url_of(&layout::pending(&name)?))?;
-                continue;
-            }
-            Loaded::Missing => continue,
-        };
-        let whole = |facts: &&RecordFacts| facts.data_files.iter().all(|f| view.files.get(&f.name) == Some(&f.bytes));
-        let Some(facts) = record.facts.as_ref().filter(whole) else { continue };
-        let data = facts.data_files.iter().map(|file| ObjectPath::parse(file.name.as_str()));
-        let data = data.collect::<checkpoint_fs::Result<_>>()?;
-        if is_new(plan, &record)? {
-            plan.count_new(checkpoint.runtime.as_ref(), &name, *record).await?;
-            plan.add(snapshot, &name);
-            plan.roll_forward.push(RollForward { name, bytes, data });
-        }
-    }
-    Ok(())
-}
-
-/// Whether a record is of the job's type and none of its IDs is committed elsewhere.
-pub(super) fn is_new(plan: &Plan, record: &Record) -> Result<bool> {
-    let Some(ids) = &record.ids else { return Ok(true) };
-    if plan.ids.class().is_some_and(|class| class != ids.class()) {
-        return Ok(false);
-    }
-    Ok(plan.ids.first_common(ids)?.is_none())
 }

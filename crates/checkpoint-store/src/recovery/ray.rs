@@ -8,7 +8,8 @@ use checkpoint_fs::{ObjectPath, StorageRef};
 use futures::stream::StreamExt;
 
 use super::load::{Loaded, Wanted, load_records};
-use super::plan::{Plan, is_new, those_committed};
+use super::pending::is_new;
+use super::plan::{Plan, those_committed};
 use super::roll_forward::RollForward;
 use crate::checkpoint::Checkpoint;
 use crate::complete::OutputView;
