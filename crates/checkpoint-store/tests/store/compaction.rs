@@ -1,15 +1,13 @@
-//! Compaction: many small records become few, nothing that counts changes, and a death at any step is harmless.
+//! Compaction: many small records become few, and nothing that counts changes.
 
 use std::sync::Arc;
 
 use checkpoint_fs::StorageRef;
 use checkpoint_store::{
-    Attempt, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompactOptions, CompactReport, Error,
-    ErrorKind, ParquetIds, RecoverOptions,
+    AttemptState, BeginOptions, Checkpoint, ClosedList, CompactOptions, CompactReport, Error, ErrorKind, ParquetIds,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::crash_storage::{Crash, Point};
 use crate::small_job::{
     Done, Step, World, attempt, begin, column, committed, files, fingerprint, kind, left, parquet, run, write_task,
 };
@@ -40,18 +38,8 @@ pub(crate) async fn compact(world: &World) -> CompactReport {
     compact_as(&world.seen_by(&world.process("a")), Some(&world.output)).await.expect("compacts")
 }
 
-/// An attempt that merges whatever there is.
-async fn merging(checkpoint: &Checkpoint, output: &StorageRef) -> Result<Attempt, Error> {
-    let mut options = BeginOptions::default();
-    options.compact_above = Some(1);
-    Ok(match begin(checkpoint, output, options).await? {
-        Begin::Attempt(attempt) => *attempt,
-        other => panic!("there is work to do: {other:?}"),
-    })
-}
-
 /// The record files, and the files beside merged ones.
-async fn records(world: &World) -> (Vec<String>, Vec<String>) {
+pub(crate) async fn records(world: &World) -> (Vec<String>, Vec<String>) {
     let all = files(&world.checkpoint).await;
     let beside = |name: &&String| name.starts_with("_meta/merged/") && name.ends_with(".parquet");
     let beside = all.iter().filter(beside).cloned().collect();
@@ -167,214 +155,6 @@ async fn merged_records_have_a_size() {
     let large = checkpoint_store::compact(&seen, Some(&world.output), options.clone(), &ParquetIds);
     Box::pin(large).await.expect("compacts");
     assert_eq!(records(&world).await, before, "large ones too");
-}
-
-/// Runs something in a process that dies at a point; answers whether it did, and how many effects it had.
-async fn die(world: &World, point: Option<Point>, automatic: bool) -> (bool, u64) {
-    let crash = point.map_or_else(Crash::never, Crash::at);
-    let process = world.process("a");
-    let checkpoint = Checkpoint::new(crash.wrap(&world.checkpoint), process.clone());
-    let output = crash.wrap(&world.output);
-    let ended = if automatic {
-        match merging(&checkpoint, &output).await {
-            Ok(owner) => owner.end(AttemptState::Failed).await,
-            Err(error) => Err(error),
-        }
-    } else {
-        compact_as(&checkpoint, Some(&output)).await.map(drop)
-    };
-    process.kill();
-    assert_eq!(crash.happened(), ended.is_err(), "{point:?}: {ended:?}");
-    (crash.happened(), crash.effects())
-}
-
-fn points(effects: u64) -> impl Iterator<Item = Point> {
-    (0..effects).flat_map(|n| [Point::Before(n), Point::After(n)])
-}
-
-#[tokio::test]
-async fn killed_around_every_effect() {
-    let mut deaths = 0;
-    for (atomic_rename, automatic) in [(true, false), (false, false), (false, true)] {
-        let world = World::new(atomic_rename);
-        stopped(&world).await;
-        let (_, effects) = die(&world, None, automatic).await;
-        assert!(effects > 10, "attempt, side file, record, list, five parts, the end: {effects}");
-        for point in points(effects) {
-            let world = World::new(atomic_rename);
-            stopped(&world).await;
-            assert!(die(&world, Some(point), automatic).await.0, "{point:?}");
-            let context = format!("{point:?} of {effects}, renaming {atomic_rename}, automatic {automatic}");
-            says_the_same(&world, &context).await;
-            // The next start sweeps what is left, and merges nothing by itself.
-            assert_eq!(world.run(&IDS, true).await.expect("resumes"), Done::Processed(0), "{context}");
-            assert!(world.verify().await.ok, "{context}");
-            let (parts, beside) = records(&world).await;
-            assert!(matches!((parts.len(), beside.len()), (5, 0) | (1, 1)), "{context}: {parts:?} {beside:?}");
-            let report = compact(&world).await;
-            assert_eq!((report.records_before, report.records_after), (parts.len() as u64, 1), "{context}");
-            says_the_same(&world, &context).await;
-            assert_eq!(world.run(&IDS, false).await.expect("ends"), Done::Processed(0), "{context}");
-            assert_eq!(world.checkpoint_files().await, [""; 0], "{context}");
-            world.holds_once(&IDS).await;
-            deaths += 1;
-        }
-    }
-    assert!(deaths > 60, "{deaths}");
-}
-
-#[tokio::test]
-async fn killed_twice() {
-    let world = World::new(false);
-    stopped(&world).await;
-    let (_, effects) = die(&world, None, false).await;
-    for first in points(effects) {
-        for second in points(effects).skip(1).step_by(3) {
-            let world = World::new(false);
-            stopped(&world).await;
-            die(&world, Some(first), false).await;
-            die(&world, Some(second), false).await;
-            let context = format!("{first:?}, {second:?} of {effects}");
-            says_the_same(&world, &context).await;
-            assert_eq!(world.run(&IDS, true).await.expect("resumes"), Done::Processed(0), "{context}");
-            assert!(world.verify().await.ok, "{context}");
-            let (parts, beside) = records(&world).await;
-            assert!(matches!((parts.len(), beside.len()), (5, 0) | (1, 1)), "{context}: {parts:?} {beside:?}");
-        }
-    }
-}
-
-/// Every file that a compaction wrote or deleted, arriving late at any later time, changes nothing.
-#[tokio::test]
-async fn what_a_zombie_wrote_or_did_not_see_arrives_late() {
-    let world = World::new(false);
-    stopped(&world).await;
-    let before = crate::small_job::contents(&world.checkpoint).await;
-    // A copy, in which attempt 3 compacts; in the world itself it dies first, and attempt 4 does so.
-    let copy = World::new(false);
-    for (from, to) in [(&world.checkpoint, &copy.checkpoint), (&world.output, &copy.output)] {
-        for (name, bytes) in crate::small_job::contents(from).await {
-            copy.put(to, &name, bytes).await;
-        }
-    }
-    compact(&copy).await;
-    let after = crate::small_job::contents(&copy.checkpoint).await;
-    let written: Vec<_> = after.iter().filter(|(name, _)| !before.contains_key(*name)).collect();
-    let lease = "_meta/attempts/3.json";
-    let names: Vec<&String> = written.iter().map(|(name, _)| *name).collect();
-    assert_eq!(written.len(), 5, "a side file, a record, a set, a list, and the lease: {names:?}");
-    world.put(&world.checkpoint, lease, after[lease].clone()).await;
-    compact(&world).await;
-    let settled = crate::small_job::contents(&world.checkpoint).await;
-    for late in [written.clone(), written.iter().rev().copied().collect()] {
-        for (name, bytes) in late {
-            world.put(&world.checkpoint, name, bytes.clone()).await;
-            says_the_same(&world, name).await;
-        }
-    }
-    // And the parts that were merged, written again.
-    for (name, bytes) in before.iter().filter(|(name, _)| !name.contains('/')) {
-        world.put(&world.checkpoint, name, bytes.clone()).await;
-    }
-    says_the_same(&world, "parts that came again").await;
-    let report = world.verify().await;
-    assert_eq!((report.ok, report.orphan_files), (false, 1), "the zombie's merged record alone: {report:?}");
-    let owner = world.attempt().await;
-    assert_eq!(owner.recovery(), Default::default(), "no task was touched");
-    owner.end(AttemptState::Failed).await.expect("ends");
-    assert!(world.verify().await.ok);
-    let swept = crate::small_job::contents(&world.checkpoint).await;
-    let records = |all: &std::collections::BTreeMap<String, bytes::Bytes>| -> Vec<String> {
-        all.keys().filter(|name| !name.contains('/') || name.starts_with("_meta/merged/")).cloned().collect()
-    };
-    assert_eq!(records(&swept), records(&settled));
-}
-
-#[tokio::test]
-async fn damage_is_named_and_repaired() {
-    for beside in [false, true] {
-        for damage in ["gone", "empty", "cut", "flipped", "another"] {
-            let world = World::new(true);
-            stopped(&world).await;
-            compact(&world).await;
-            // One more task, which must stay.
-            let more: Vec<i64> = IDS.into_iter().chain(100..104).collect();
-            assert_eq!(world.run(&more, true).await.expect("runs"), Done::Processed(4));
-            let (parts, sides) = records(&world).await;
-            let merged = parts.iter().find(|name| name.contains("-merged-")).expect("a merged record");
-            let file = if beside { &sides[0] } else { merged };
-            let good = world.get(&world.checkpoint, file).await;
-            match damage {
-                "gone" => world.remove(&world.checkpoint, file).await,
-                "empty" => world.put(&world.checkpoint, file, "").await,
-                "cut" => world.put(&world.checkpoint, file, good.slice(..good.len() - 1)).await,
-                "flipped" => {
-                    let mut bytes = good.to_vec();
-                    bytes[20] ^= 1;
-                    world.put(&world.checkpoint, file, bytes).await;
-                }
-                _ => {
-                    let other = World::new(true);
-                    stopped(&other).await;
-                    compact(&other).await;
-                    let (parts, sides) = records(&other).await;
-                    let name = if beside { &sides[0] } else { &parts[0] };
-                    world.put(&world.checkpoint, file, other.get(&other.checkpoint, name).await).await;
-                }
-            }
-            let context = format!("{damage} {file}");
-            for error in [
-                world.begin().await.map(drop).expect_err("damaged"),
-                committed(&world.look()).await.map(drop).expect_err("damaged"),
-                compact_as(&world.seen_by(&world.process("a")), Some(&world.output)).await.map(drop).expect_err("too"),
-            ] {
-                assert_eq!(error.kind(), ErrorKind::BadData, "{context}: {error}");
-                assert!(error.to_string().contains(merged.as_str()), "{context}: {error}");
-            }
-            let found = world.verify().await;
-            assert_eq!((found.ok, found.lost_tasks), (false, 5), "{context}: {found:?}");
-            let mut repair = RecoverOptions::default();
-            repair.repair = true;
-            let seen = world.seen_by(&world.process("a"));
-            let repaired = checkpoint_store::recover(&seen, &world.output, repair, &ParquetIds);
-            let repaired = Box::pin(repaired).await.expect("repairs");
-            assert_eq!((repaired.repaired_tasks, repaired.voided, repaired.deleted_files), (5, 5, 10), "{context}");
-            if damage != "gone" {
-                let aside = files(&world.checkpoint).await;
-                let aside = aside.iter().filter(|name| name.starts_with("_meta/damaged/")).count();
-                assert_eq!(aside, 2, "{context}: both files are kept for who wants to look");
-            }
-            assert_eq!(records(&world).await.1, [""; 0], "{context}");
-            assert!(world.verify().await.ok, "{context}");
-            assert_eq!(world.run(&more, false).await.expect("runs"), Done::Processed(20), "{context}");
-            assert_eq!(world.checkpoint_files().await, [""; 0], "{context}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_repair_of_one_task_writes_its_merged_record_anew() {
-    let world = World::new(true);
-    stopped(&world).await;
-    compact(&world).await;
-    let (before, _) = records(&world).await;
-    let data = files(&world.output).await.into_iter().find(|name| name.contains("-1-000002-1.")).expect("data");
-    world.remove(&world.output, &data).await;
-    assert_eq!(world.verify().await.lost_tasks, 1);
-    let mut repair = RecoverOptions::default();
-    repair.repair = true;
-    let seen = world.seen_by(&world.process("a"));
-    let repaired = Box::pin(checkpoint_store::recover(&seen, &world.output, repair, &ParquetIds)).await;
-    assert_eq!(repaired.expect("repairs").repaired_tasks, 1);
-    let (now, beside) = records(&world).await;
-    assert_eq!((now.len(), beside.len()), (1, 1));
-    assert_ne!(now, before, "no file holds the IDs that do not count any more");
-    let rest: Vec<i64> = IDS.into_iter().filter(|id| !(4..8).contains(id)).collect();
-    assert_eq!(committed(&world.look()).await.expect("reads"), rest);
-    assert!(world.verify().await.ok);
-    assert_eq!(world.run(&IDS, true).await.expect("runs"), Done::Processed(4));
-    assert!(world.verify().await.ok);
-    world.holds_once(&IDS).await;
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@
 mod beside;
 mod closing;
 mod compaction;
+mod compaction_deaths;
+mod compaction_repair;
 mod crash_storage;
 mod crashes;
 mod damage;
