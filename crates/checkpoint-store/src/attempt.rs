@@ -1,6 +1,6 @@
 //! An attempt: the one owner of a checkpoint, from taking the lease to the end of the job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
@@ -336,7 +336,9 @@ impl Attempt {
         };
         data_files.extend(others_files(closed, &view));
         let unread = data_files_of(checkpoint, &self.ready.unread, &fingerprint.id_column, &listing);
-        data_files.extend(Box::pin(unread).await?);
+        // A record that was merged since has those of tasks that were read, too.
+        let known: HashSet<String> = data_files.iter().map(|file| file.name.clone()).collect();
+        data_files.extend(Box::pin(unread).await?.into_iter().filter(|file| !known.contains(&file.name)));
         let complete = CompleteFile {
             format: FORMAT,
             job: self.job().clone(),

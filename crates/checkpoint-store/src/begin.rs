@@ -6,7 +6,7 @@ use checkpoint_fs::{StorageRef, WriteMode, WriteOptions, WriteOutcome};
 
 use crate::attempt::{Attempt, Ready};
 use crate::checkpoint::{Checkpoint, FORMAT, read_json, to_json};
-use crate::compact::{MergeOptions, MergePolicy};
+use crate::compact::{MergeOptions, MergePolicy, after_merging};
 use crate::complete::{Found, OutputView, judge};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
@@ -188,6 +188,7 @@ impl Start<'_> {
         // After the records that Ray left were found to have the job's IDs: what is created here stays.
         let job = create_job(fenced, fingerprint, options.append).await?;
         let Settled { closed, plan, recovery, .. } = settled;
+        let unread = after_merging(plan.unread, &closed.merged);
         let output_schema = plan.output_schema.as_deref().map(decode_schema).transpose()?;
         Ok(Owned::Ready(Box::new(Ready {
             checkpoint: fenced.clone(),
@@ -200,7 +201,7 @@ impl Start<'_> {
             failed_rows: plan.failed_rows,
             recovery,
             data_files: plan.data_files,
-            unread: plan.unread,
+            unread,
         })))
     }
 }

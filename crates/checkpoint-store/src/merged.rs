@@ -94,6 +94,14 @@ impl MergedRecord {
         }
     }
 
+    /// Whether both cover a task.
+    pub(crate) fn shares_tasks_with(&self, other: &Self) -> bool {
+        let shared = |(attempt, numbers): (&u64, &TaskRanges)| {
+            self.tasks.get(attempt).is_some_and(|own| numbers.iter().any(|number| own.contains(number)))
+        };
+        other.tasks.iter().any(shared) || !self.records.is_disjoint(&other.records)
+    }
+
     /// The names of the tasks that it covers.
     pub(crate) fn task_names(&self) -> impl Iterator<Item = String> + '_ {
         names_of(&self.name.job, &self.tasks).chain(self.records.iter().cloned())

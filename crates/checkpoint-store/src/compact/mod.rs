@@ -7,9 +7,11 @@ mod merge;
 mod options;
 mod saved;
 mod side;
+mod unread;
 
 pub(crate) use file::MergedBytes;
 pub(crate) use merge::{MergedNames, Sizes, merge};
 pub use options::MergeOptions;
 pub(crate) use options::MergePolicy;
-pub(crate) use saved::{Restored, data_files_of, keep_ids, restore};
+pub(crate) use saved::{Restored, keep_ids, restore};
+pub(crate) use unread::{after_merging, data_files_of};

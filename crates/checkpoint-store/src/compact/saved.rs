@@ -6,15 +6,13 @@ use bytes::Bytes;
 use checkpoint_fs::{ObjectMeta, ObjectPath, StorageExt, StorageRef, WriteOptions};
 
 use super::fetch::{PART, fetch};
-use super::file::load_facts;
 use super::merge::{MergedNames, create};
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CompactIdSet, IdSet, IdSetOptions, KeyMap};
 use crate::layout;
 use crate::merged::{Covered, MergedRecord, SavedIds, SavedRecord};
-use crate::record::DataFile;
-use crate::recovery::{Plan, Wanted, load_records, whole_or_damage};
+use crate::recovery::Plan;
 use crate::runtime::blocking;
 use crate::snapshot::{Snapshot, Source};
 
@@ -205,45 +203,6 @@ fn fits(set: &CompactIdSet, class: Option<&str>, options: &IdSetOptions) -> bool
     class.is_none_or(|class| class == found.to_string())
         && wanted.is_ok_and(|wanted| wanted == *map)
         && !hash_key.zip(options.hash_key).is_some_and(|(one, other)| one != other)
-}
-
-/// The data files of tasks whose records were not read at the start.
-///
-/// # Errors
-/// `BadData` naming a record that is damaged or gone; `Storage`.
-pub(crate) async fn data_files_of(
-    c: &Checkpoint,
-    sources: &[Source],
-    id_column: &str,
-    listing: &crate::listing::Listing,
-) -> Result<Vec<DataFile>> {
-    use futures::stream::StreamExt;
-    let damaged = |name: &str, damage: &crate::record::Damage| {
-        Error::bad_data(format!("a committed record is damaged: {damage}: record={}/{name}{}", c.url(), layout::RECORD))
-            .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
-    };
-    let mut files = Vec::new();
-    let mut tasks = Vec::new();
-    for source in sources {
-        match source {
-            Source::Task(_) => tasks.push(source.clone()),
-            Source::Merged(merged) => {
-                let name = merged.name.to_string();
-                for task in load_facts(&c.storage, merged).await?.map_err(|damage| damaged(&name, &damage))? {
-                    files.extend(task.whole().map_err(|d| damaged(&name, &d))?.into_iter().flat_map(|f| f.data_files));
-                }
-            }
-        }
-    }
-    let wanted = Wanted::committed(tasks, listing)?;
-    let mut records = std::pin::pin!(load_records(c, wanted, Some(id_column.to_owned()), whole_or_damage));
-    while let Some(next) = records.next().await {
-        match next? {
-            (_, Ok(record)) => files.extend(record.facts.into_iter().flat_map(|facts| facts.data_files)),
-            (name, Err(damage)) => return Err(damaged(&name, &damage)),
-        }
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

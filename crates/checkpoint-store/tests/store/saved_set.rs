@@ -8,7 +8,8 @@ use checkpoint_store::{Attempt, AttemptState, BeginOptions, Checkpoint, ClosedLi
 use checkpoint_testkit::{Fault, FaultPlan, FaultyStorage, Operation, Rule};
 
 use crate::compaction::{IDS, closed_list, compact, compact_as, five, says_the_same, stopped};
-use crate::small_job::{Done, World, attempt, begin, files, kind, left, write_task};
+use crate::compaction_deaths::merging;
+use crate::small_job::{Done, Step, World, attempt, begin, files, kind, left, write_task};
 
 /// A start over storages that count what is read of the record files and of the saved set.
 async fn reads_of_a_start(world: &World) -> (Vec<String>, Attempt) {
@@ -63,6 +64,37 @@ async fn the_next_start_reads_the_saved_set_and_what_is_newer() {
     let mark = data.iter().find(|name| name.starts_with("_CHECKPOINT_COMPLETE-")).expect("a mark");
     let mark = String::from_utf8(world.get(&world.output, mark).await.to_vec()).expect("text");
     assert!(data.iter().filter(|name| name.ends_with(".parquet")).all(|file| mark.contains(file.as_str())));
+    assert_eq!(world.checkpoint_files().await, [""; 0]);
+}
+
+/// Records that a start need not read, and merges all the same: the end still knows their data files, each once.
+#[tokio::test]
+async fn the_end_knows_the_data_files_of_what_was_merged_unread() {
+    let world = World::new(true);
+    stopped(&world).await;
+    // One that the compaction rolls forward, so that the set has its IDs and its record stays as it is.
+    let owner = world.attempt().await;
+    let step = Step::prepare(&owner, &[100, 101]).await.expect("prepares");
+    step.all_data(&owner).await.expect("writes");
+    owner.end(AttemptState::Failed).await.expect("ends");
+    assert_eq!(compact(&world).await.records_after, 2);
+    let owner = world.attempt().await;
+    write_task(&owner, &[102, 103]).await.expect("writes");
+    owner.end(AttemptState::Failed).await.expect("ends");
+    let before = closed_list(&world, 4).await;
+    assert_eq!(before.saved.expect("a saved set").records.len(), 2);
+    let owner = merging(&world.seen_by(&world.process("a")), &world.output).await.expect("begins");
+    let after = closed_list(&world, 5).await;
+    assert_ne!(after.merged[0].name, before.merged[0].name, "everything is merged anew");
+    owner.finish(false).await.expect("ends");
+    let data = files(&world.output).await;
+    let mark = data.iter().find(|name| name.starts_with("_CHECKPOINT_COMPLETE-")).expect("a mark");
+    let mark: serde_json::Value = serde_json::from_slice(&world.get(&world.output, mark).await).expect("JSON");
+    let named = mark["data_files"].as_array().expect("a list").iter().map(|file| file["name"].as_str().expect("text"));
+    let mut named: Vec<&str> = named.collect();
+    named.sort_unstable();
+    let found: Vec<&String> = data.iter().filter(|name| name.ends_with(".parquet")).collect();
+    assert_eq!(named, found);
     assert_eq!(world.checkpoint_files().await, [""; 0]);
 }
 
