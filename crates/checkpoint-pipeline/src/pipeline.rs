@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use checkpoint_fs::{Registry, StorageOptions};
-use checkpoint_store::{LeaseOptions, RuntimeRef, SystemRuntime};
+use checkpoint_store::{BeginOptions, LeaseOptions, RuntimeRef, SystemRuntime};
 
 use crate::error::Result;
 use crate::format::Format;
@@ -68,6 +68,7 @@ pub struct Pipeline {
     pub(crate) max_failed_rows: u64,
     pub(crate) lease_url: Option<String>,
     pub(crate) lease: LeaseOptions,
+    pub(crate) compact_above: Option<u64>,
     pub(crate) runtime: RuntimeRef,
     pub(crate) counters: Arc<Counters>,
     pub(crate) stop: Stop,
@@ -107,6 +108,7 @@ impl Pipeline {
             max_failed_rows: 0,
             lease_url: None,
             lease: LeaseOptions::default(),
+            compact_above: BeginOptions::default().compact_above,
             runtime: SystemRuntime::shared(),
             counters: Arc::default(),
             stop: Stop::new(),
@@ -252,6 +254,14 @@ impl Pipeline {
     #[must_use]
     pub fn lease(mut self, options: LeaseOptions) -> Self {
         self.lease = options;
+        self
+    }
+
+    /// Merges the records of tasks at the start of a run when there are more small ones than this; 10,000 by default,
+    /// `None` never.
+    #[must_use]
+    pub fn compact_above(mut self, records: Option<u64>) -> Self {
+        self.compact_above = records;
         self
     }
 

@@ -44,6 +44,7 @@ pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     counters.set_phase(Phase::Resuming);
     let mut options = BeginOptions::default();
     options.lease = pipeline.lease.clone();
+    options.compact_above = pipeline.compact_above;
     options.allow_changed_read = pipeline.allow_changed_read;
     options.append = pipeline.append;
     let reader = DataFiles::new();
