@@ -10,7 +10,9 @@ use crate::audit::{Ending, audit};
 use crate::census::{Census, Row};
 use crate::effect_kind::EffectKind;
 use crate::job::Job;
+use crate::ledger::Ledger;
 use crate::orders::{Blow, Point, Strike};
+use crate::running::Running;
 use crate::trace::{TraceLine, read_trace};
 
 /// What a campaign did.
@@ -33,6 +35,24 @@ impl std::fmt::Display for Report {
     }
 }
 
+/// What is struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Struck {
+    /// A run.
+    Run,
+    /// `ckpt compact`.
+    Compact,
+}
+
+impl Struck {
+    fn start(self, job: &Job<'_>, strike: Option<Strike>) -> Result<Running> {
+        match self {
+            Struck::Run => job.start(strike),
+            Struck::Compact => job.start_compact(strike),
+        }
+    }
+}
+
 /// Which effects are struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
@@ -43,13 +63,13 @@ pub enum Choice {
     Sampled,
 }
 
-/// Runs the job in `state` (its whole directory) once to learn its effects, and then, for each, from the
-/// same state: kills it right before or after, runs it to its end, and checks everything.
+/// Strikes the job in `state` (its whole directory): lets what is struck come to its end once, to learn its effects, and
+/// then, for each, from the same state, kills it right before or after, runs the job to its end, and checks everything.
 ///
 /// # Errors
 /// What did not hold, with the effect.
-pub fn run(job: &Job<'_>, state: &BTreeMap<String, Bytes>, choice: Choice) -> Result<Report> {
-    let effects = learn(job, state)?;
+pub fn run(job: &Job<'_>, state: &BTreeMap<String, Bytes>, struck: Struck, choice: Choice) -> Result<Report> {
+    let effects = learn(job, state, struck)?;
     let chosen: Vec<&TraceLine> = match choice {
         Choice::Every => effects.iter().collect(),
         Choice::Sampled => sample(&effects),
@@ -58,28 +78,35 @@ pub fn run(job: &Job<'_>, state: &BTreeMap<String, Bytes>, choice: Choice) -> Re
     for effect in chosen {
         for when in [When::Before, When::After] {
             let strike = Strike { blow: Blow::Kill, when, point: Point::Effect(effect.index) };
-            strike_and_resume(job, state, strike).with_context(|| format!("{strike}: {}", effect.what))?;
+            strike_and_resume(job, state, struck, strike).with_context(|| format!("{strike}: {}", effect.what))?;
             kills += 1;
         }
     }
     Ok(Report { effects, kills })
 }
 
-fn learn(job: &Job<'_>, state: &BTreeMap<String, Bytes>) -> Result<Vec<TraceLine>> {
+fn learn(job: &Job<'_>, state: &BTreeMap<String, Bytes>, struck: Struck) -> Result<Vec<TraceLine>> {
     job.place.put_back(&job.name, state)?;
-    let ended = job.run()?.expect(0)?;
-    audit(job, ending(job))?;
+    let before = Ledger::read(job)?;
+    let ended = struck.start(job, None)?.wait()?.expect(0)?;
+    match struck {
+        Struck::Run => audit(job, ending(job))?,
+        Struck::Compact => Ledger::read(job)?.check_since(&before, job)?,
+    }
     let mut effects = read_trace(&ended.trace)?;
     effects.retain(|line| line.when == When::Before);
     ensure!(!effects.is_empty(), "the run had no effect");
     Ok(effects)
 }
 
-fn strike_and_resume(job: &Job<'_>, state: &BTreeMap<String, Bytes>, strike: Strike) -> Result<()> {
+fn strike_and_resume(job: &Job<'_>, state: &BTreeMap<String, Bytes>, struck: Struck, strike: Strike) -> Result<()> {
     job.place.put_back(&job.name, state)?;
-    let ended = job.start(Some(strike))?.wait()?;
+    let before = Ledger::read(job)?;
+    let ended = struck.start(job, Some(strike))?.wait()?;
     ensure!(ended.was_killed(), "it ended with {} and was not killed:\n{}", ended.status, ended.stderr);
-    Census::take(job).context("after the kill")?;
+    if !Census::take(job).context("after the kill")?.complete {
+        Ledger::read(job)?.check_since(&before, job).context("after the kill")?;
+    }
     let ended = job.run()?.expect(0)?;
     ensure!(!ended.stderr.contains("watching"), "it watched the lease of a dead process:\n{}", ended.stderr);
     audit(job, ending(job))
@@ -117,17 +144,18 @@ fn sample(effects: &[TraceLine]) -> Vec<&TraceLine> {
 }
 
 /// A state of a killed job in which a start has everything to do: a task to roll forward, tasks that count,
-/// a void task with a pending record and data, one with a pending record alone, and data without a record.
+/// a void task with a pending record and data, one with a pending record alone, and data without a record. It was killed
+/// before its commit of the number `commits`, from 3 on.
 ///
 /// # Errors
 /// When the job does not come to that.
-pub fn state_to_recover(job: &Job<'_>) -> Result<BTreeMap<String, Bytes>> {
+pub fn state_to_recover(job: &Job<'_>, commits: u64) -> Result<BTreeMap<String, Bytes>> {
     let counts = [Row::Committed, Row::CommittedWithTwin];
-    let strike = Strike { blow: Blow::Kill, when: When::Before, point: Point::Nth(EffectKind::Commit, 3) };
+    let strike = Strike { blow: Blow::Kill, when: When::Before, point: Point::Nth(EffectKind::Commit, commits) };
     let ended = job.start(Some(strike))?.wait()?;
     ensure!(ended.was_killed(), "it ended with {}:\n{}", ended.status, ended.stderr);
-    // Commits are under way together: two were begun before the third, and may not have come to their end. One is
-    // published by hand then, as its worker would have done.
+    // Commits are under way together: those begun before the last may not have come to their end. One is published by
+    // hand then, as its worker would have done.
     let before = Census::take(job)?;
     let published = before.tasks.values().any(|row| counts.contains(row));
     let mut ready = before.tasks.iter().filter(|(_, row)| **row == Row::PendingComplete).map(|(task, _)| task);
@@ -163,7 +191,7 @@ pub fn state_to_recover(job: &Job<'_>) -> Result<BTreeMap<String, Bytes>> {
 /// # Errors
 /// When the job does not come to that.
 pub fn state_half_deleted(job: &Job<'_>) -> Result<BTreeMap<String, Bytes>> {
-    let effects = learn(job, &BTreeMap::new())?;
+    let effects = learn(job, &BTreeMap::new(), Struck::Run)?;
     let mark = effects.iter().find(|effect| effect.kind == EffectKind::Mark).context("the job left no mark")?;
     let strike = Strike { blow: Blow::Kill, when: When::After, point: Point::Effect(mark.index + 3) };
     job.place.put_back(&job.name, &BTreeMap::new())?;

@@ -13,6 +13,8 @@ pub enum EffectKind {
     Lease,
     /// The job, a fingerprint, or anything else of `_meta` is written.
     Meta,
+    /// A merged record, the facts beside it or the saved set of IDs is written.
+    Merge,
     /// A closed list is created.
     Closing,
     /// A pending record is written.
@@ -30,9 +32,10 @@ pub enum EffectKind {
 }
 
 impl EffectKind {
-    const ALL: [(EffectKind, &'static str); 9] = [
+    const ALL: [(EffectKind, &'static str); 10] = [
         (EffectKind::Lease, "lease"),
         (EffectKind::Meta, "meta"),
+        (EffectKind::Merge, "merge"),
         (EffectKind::Closing, "closing"),
         (EffectKind::Pending, "pending"),
         (EffectKind::Data, "data"),
@@ -55,6 +58,8 @@ impl EffectKind {
             Self::Pending
         } else if within("/checkpoint/_meta/attempts/") {
             Self::Lease
+        } else if within("/checkpoint/_meta/merged/") || point.url.contains("-merged-") {
+            Self::Merge
         } else if within("/checkpoint/_meta/closed/") {
             Self::Closing
         } else if point.url.ends_with("/checkpoint/_meta/complete") {

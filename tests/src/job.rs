@@ -25,6 +25,11 @@ pub struct Job<'a> {
     pub keep: bool,
     /// Batches at a time.
     pub workers: usize,
+    /// Rows of a task.
+    pub task_rows: u64,
+    /// The program that runs a pipeline, and the number of small records above which its runs merge them at their
+    /// start; `None` runs `ckpt`.
+    pub merging: Option<(&'static str, u64)>,
     /// The pause on each side of each effect of its runs.
     pub delay: Duration,
     /// More arguments of its runs.
@@ -42,6 +47,8 @@ impl<'a> Job<'a> {
             rows,
             keep: false,
             workers: 2,
+            task_rows: 20,
+            merging: None,
             delay: Duration::ZERO,
             extra: Vec::new(),
             program,
@@ -65,21 +72,41 @@ impl<'a> Job<'a> {
         [self.place.url(&self.input), dir("output"), dir("checkpoint")]
     }
 
-    /// Starts `ckpt run`, with a trace and a strike, if any.
+    /// Starts a run, with a trace and a strike, if any.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn start(&self, strike: Option<crate::Strike>) -> Result<Running> {
         let [input, output, checkpoint] = self.urls();
+        let (workers, task_rows) = (self.workers.to_string(), self.task_rows.to_string());
+        if let Some((program, above)) = self.merging {
+            let settings = [
+                format!("compact-above={above}"),
+                format!("workers={workers}"),
+                format!("rows-per-task={task_rows}"),
+                format!("keep={}", self.keep),
+            ];
+            let args: Vec<String> = [input, output, checkpoint].into_iter().chain(settings).collect();
+            return self.start_program(program, &args, strike);
+        }
         let mut args: Vec<String> =
             ["run", "--input", &input, "--output", &output, "--checkpoint", &checkpoint].map(str::to_owned).to_vec();
-        args.extend(["--id-column", "id", "--batch-size", "10", "--rows-per-task", "20"].map(str::to_owned));
-        args.extend(["--workers".to_owned(), self.workers.to_string()]);
+        args.extend(["--id-column", "id", "--batch-size", "10"].map(str::to_owned));
+        args.extend(["--rows-per-task".to_owned(), task_rows, "--workers".to_owned(), workers]);
         if self.keep {
             args.push("--keep-checkpoint".to_owned());
         }
         args.extend(self.extra.iter().cloned());
         self.start_program(self.program, &args, strike)
+    }
+
+    /// Starts `ckpt compact`, with a trace and a strike, if any.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_compact(&self, strike: Option<crate::Strike>) -> Result<Running> {
+        let [_, _, checkpoint] = self.urls();
+        self.start_program(self.program, &["compact".to_owned(), checkpoint], strike)
     }
 
     /// Starts any program, with the orders of this job's runs.

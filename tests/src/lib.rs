@@ -6,16 +6,20 @@
 //! - [`Job`] and [`Running`]: the program under test, in a process group of its own.
 //! - [`Census`]: which row of the closing table each task is in.
 //! - [`audit`]: each row in the output exactly once, and nothing else left.
+//! - [`Ledger`] and [`MergeState`]: which IDs count by which record, and how far a compaction had come.
 //! - [`Stand`]: any backend, behind a proxy that breaks what passes.
 //! - [`VendorClient`]: the vendors' own clients.
-//! - [`random_kills`] and [`effect_kills`]: the two ways of killing.
+//! - [`random_kills`] and [`effect_kills`]: the two ways of killing; [`compaction_kills`]: the first, of compactions.
 
 mod audit;
 mod census;
+pub mod compaction_kills;
 pub mod effect_kills;
 mod effect_kind;
 mod job;
 mod leases;
+mod ledger;
+mod merge_state;
 mod moments;
 mod orders;
 mod place;
@@ -33,6 +37,8 @@ pub use census::{Census, Row, Tally};
 pub use effect_kind::EffectKind;
 pub use job::Job;
 pub use leases::{attempt_path, forge_foreign_owner, renew};
+pub use ledger::Ledger;
+pub use merge_state::{MergeState, MergeTally};
 pub use orders::{Blow, Orders, Point, Strike};
 pub use place::Place;
 pub use rows::{Format, Rows};

@@ -20,6 +20,12 @@ pub(crate) enum Anchor {
     Start,
     /// The first effect.
     FirstEffect,
+    /// The first file of a merging.
+    Merge,
+    /// The first closed list.
+    Closing,
+    /// The end of the lease, or its renewal, after a closed list.
+    LeaseAfterClosing,
     /// The first commit of a run that has prepared nothing, which is a roll-forward.
     RollForward,
     /// The first pending record.
@@ -35,6 +41,13 @@ impl Anchor {
         match self {
             Anchor::Start => Some(0),
             Anchor::FirstEffect => first(&|_| true),
+            Anchor::Merge => first(&|line| line.kind == EffectKind::Merge),
+            Anchor::Closing => first(&|line| line.kind == EffectKind::Closing),
+            Anchor::LeaseAfterClosing => {
+                let closing = first(&|line| line.kind == EffectKind::Closing)?;
+                let after = lines[closing..].iter().position(|line| line.kind == EffectKind::Lease)?;
+                Some(closing + after)
+            }
             Anchor::RollForward => first(&|line| matches!(line.kind, EffectKind::Commit | EffectKind::Pending)),
             Anchor::Prepared => first(&|line| line.kind == EffectKind::Pending && line.when == When::After),
             Anchor::Ending => {
@@ -107,6 +120,10 @@ impl Phases {
 }
 
 impl Moment {
+    pub(crate) fn new(anchor: Anchor, lines: usize, pause: Duration) -> Self {
+        Self { anchor, lines, pause }
+    }
+
     /// Waits for it. Returns early when the run ends.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use checkpoint_tests::effect_kills::{Choice, Report, run, state_half_deleted, state_to_recover};
+use checkpoint_tests::effect_kills::{Choice, Report, Struck, run, state_half_deleted, state_to_recover};
 use checkpoint_tests::{EffectKind, Format, Job, Place, Rows};
 
 const CKPT: &str = env!("CARGO_BIN_EXE_ckpt-under-test");
@@ -23,7 +23,7 @@ fn has(report: &Report, kind: EffectKind, at_least: usize) {
 
 fn around_a_fresh_run(place: &Place, choice: Choice) -> anyhow::Result<Report> {
     let job = job(place, "fresh")?;
-    let report = run(&job, &BTreeMap::new(), choice)?;
+    let report = run(&job, &BTreeMap::new(), Struck::Run, choice)?;
     for kind in [EffectKind::Pending, EffectKind::Data, EffectKind::Commit] {
         has(&report, kind, 4);
     }
@@ -37,8 +37,8 @@ fn around_a_fresh_run(place: &Place, choice: Choice) -> anyhow::Result<Report> {
 fn around_a_recovery(place: &Place, choice: Choice, keep: bool) -> anyhow::Result<Report> {
     let mut job = job(place, if keep { "kept" } else { "recovered" })?;
     job.keep = keep;
-    let state = state_to_recover(&job)?;
-    let report = run(&job, &state, choice)?;
+    let state = state_to_recover(&job, 3)?;
+    let report = run(&job, &state, Struck::Run, choice)?;
     // The roll-forward and the last task; two void data files, two void pending records, a served one.
     has(&report, EffectKind::Commit, 2);
     has(&report, EffectKind::Closing, 1);
@@ -49,7 +49,7 @@ fn around_a_recovery(place: &Place, choice: Choice, keep: bool) -> anyhow::Resul
 fn around_a_resumed_deletion(place: &Place, choice: Choice) -> anyhow::Result<Report> {
     let job = job(place, "ended")?;
     let state = state_half_deleted(&job)?;
-    let report = run(&job, &state, choice)?;
+    let report = run(&job, &state, Struck::Run, choice)?;
     has(&report, EffectKind::Delete, 4);
     let of_work = |kind| matches!(kind, EffectKind::Pending | EffectKind::Data | EffectKind::Commit);
     assert!(!report.effects.iter().any(|effect| of_work(effect.kind)), "a finished job did work: {report}");

@@ -25,10 +25,10 @@ enum Lease {
 }
 
 impl Lease {
-    fn times(self) -> [&'static str; 3] {
+    fn times(self) -> &'static str {
         match self {
-            Lease::RunsOut => ["2500", "1000", "500"],
-            Lease::Holds => ["60000", "6000", "1000"],
+            Lease::RunsOut => "2500,1000,500",
+            Lease::Holds => "60000,6000,1000",
         }
     }
 }
@@ -107,7 +107,7 @@ fn zombie_stopped_before(place: &Place, kind: EffectKind, lease: Lease) -> anyho
 
 fn start_zombie(job: &mut Job<'_>, kind: EffectKind, lease: Lease) -> anyhow::Result<Running> {
     let mut args = job.urls().to_vec();
-    args.extend(lease.times().map(str::to_owned));
+    args.extend([format!("lease={}", lease.times()), "keep=true".to_owned()]);
     let strike = Strike { blow: Blow::Stop, when: When::Before, point: Point::Nth(kind, 3) };
     // Once awake, slow enough that it is not through with the job before its next renewal.
     job.delay = Duration::from_millis(400);

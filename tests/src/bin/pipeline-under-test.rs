@@ -1,7 +1,8 @@
-//! A pipeline with a lease as short or as long as a test wants, which the `ckpt` program does not offer.
+//! A pipeline with what the `ckpt` program does not offer: a lease as short or as long as a test wants, and records that
+//! are merged at the start of a run however few they are.
 //!
-//! Arguments: input, output, checkpoint, and the lease's duration, renewal and margin in milliseconds. It
-//! keeps its checkpoint and exits as `ckpt` does.
+//! Arguments: input, output, checkpoint, and settings as `name=value`: `lease` with the duration, renewal and margin in
+//! milliseconds, `compact-above`, `workers`, `rows-per-task`, and `keep`. It exits as `ckpt` does.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,19 +17,17 @@ use checkpoint_tests::Orders;
 async fn main() -> anyhow::Result<ExitCode> {
     let registry = Orders::from_process()?.apply(&Registry::from_process())?;
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [input, output, checkpoint, duration, renew_every, margin] = &args[..] else {
-        bail!("six arguments are needed, not {}", args.len());
+    let Some(([input, output, checkpoint], settings)) = args.split_first_chunk() else {
+        bail!("three URLs are needed, not {}", args.len());
     };
-    let time = |text: &str| text.parse().map(Duration::from_millis).with_context(|| format!("no time: {text}"));
-    let mut lease = LeaseOptions::default();
-    (lease.duration, lease.renew_every, lease.margin) = (time(duration)?, time(renew_every)?, time(margin)?);
-    let pipeline = Pipeline::new([input], output, checkpoint, Ids::Column("id".into()))
+    let mut pipeline = Pipeline::new([input], output, checkpoint, Ids::Column("id".into()))
         .registry(registry)
         .workers(1)
         .batch_rows(10)
-        .rows_per_task(20)
-        .keep_checkpoint(true)
-        .lease(lease);
+        .rows_per_task(20);
+    for setting in settings {
+        pipeline = set(pipeline, setting).with_context(|| format!("in {setting:?}"))?;
+    }
     let Err(error) = Box::pin(pipeline.run()).await else { return Ok(ExitCode::SUCCESS) };
     tell(&error);
     Ok(ExitCode::from(match error.kind() {
@@ -36,6 +35,28 @@ async fn main() -> anyhow::Result<ExitCode> {
         ErrorKind::OutcomeUnknown => 6,
         _ => 4,
     }))
+}
+
+fn set(pipeline: Pipeline, setting: &str) -> anyhow::Result<Pipeline> {
+    let (name, value) = setting.split_once('=').context("no value")?;
+    Ok(match name {
+        "lease" => pipeline.lease(lease(value)?),
+        "compact-above" => pipeline.compact_above(Some(value.parse()?)),
+        "workers" => pipeline.workers(value.parse()?),
+        "rows-per-task" => pipeline.rows_per_task(value.parse()?),
+        "keep" => pipeline.keep_checkpoint(value.parse()?),
+        _ => bail!("there is no such setting"),
+    })
+}
+
+fn lease(times: &str) -> anyhow::Result<LeaseOptions> {
+    let times: Vec<u64> = times.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let &[duration, renew_every, margin] = &times[..] else { bail!("three times are needed, not {}", times.len()) };
+    let mut lease = LeaseOptions::default();
+    lease.duration = Duration::from_millis(duration);
+    lease.renew_every = Duration::from_millis(renew_every);
+    lease.margin = Duration::from_millis(margin);
+    Ok(lease)
 }
 
 #[expect(clippy::print_stderr, reason = "the test reads what the program says")]
