@@ -1,4 +1,4 @@
-//! Parquet files: every type, any layout, in windows, from any row, and damaged.
+//! Parquet files: every type, any layout, in windows and from any row.
 
 mod input_files;
 
@@ -9,103 +9,10 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::*;
 use checkpoint_pipeline::input::ReadConfig;
 use checkpoint_pipeline::{ErrorKind, Format};
+use input_files::rows::{every_type, skewed, small_pages};
 use input_files::{Files, assert_cut, assert_same, batch, drain, join, parquet};
 use parquet::basic::{Compression, Encoding, GzipLevel, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
-
-/// Rows of every type that the issue names, with nulls and extremes.
-fn every_type(from: i64, to: i64) -> RecordBatch {
-    let rows = || from..to;
-    let some = |i: i64| i % 7 != 3;
-    let text = |i: i64| some(i).then(|| format!("é{}-{i}", "ö".repeat((i % 40) as usize)));
-    let bytes = |i: i64| some(i).then(|| vec![(i % 256) as u8; (i % 30) as usize]);
-    let dictionary: DictionaryArray<Int32Type> =
-        rows().map(|i| some(i).then(|| ["a", "bb", "ccc"][(i % 3) as usize])).collect();
-    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
-        rows().map(|i| some(i).then(|| (0..i % 6).map(|j| (j != 2).then_some(i * j)).collect::<Vec<_>>())),
-    );
-    let mut words = ListBuilder::new(StringBuilder::new());
-    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
-    for i in rows() {
-        for j in 0..i % 4 {
-            words.values().append_value(format!("w{i}.{j}"));
-            maps.keys().append_value(format!("k{j}"));
-            maps.values().append_option((j != 1).then_some(j as i32));
-        }
-        words.append(some(i));
-        maps.append(some(i)).expect("equal lengths");
-    }
-    let structs = StructArray::from(vec![
-        (
-            Arc::new(Field::new("x", DataType::Int32, true)),
-            Arc::new(rows().map(|i| some(i).then_some(i as i32)).collect::<Int32Array>()) as ArrayRef,
-        ),
-        (Arc::new(Field::new("l", words_type(), true)), Arc::new(words.finish_cloned()) as ArrayRef),
-    ]);
-    batch([
-        ("int64", Arc::new(rows().map(|i| some(i).then_some(i64::MAX - i)).collect::<Int64Array>())),
-        (
-            "uint64",
-            Arc::new(
-                rows().map(|i| Some(if i % 2 == 0 { u64::MAX - i as u64 } else { i as u64 })).collect::<UInt64Array>(),
-            ),
-        ),
-        ("int8", Arc::new(rows().map(|i| Some(i as i8)).collect::<Int8Array>())),
-        ("bool", Arc::new(rows().map(|i| some(i).then_some(i % 2 == 0)).collect::<BooleanArray>())),
-        ("f64", Arc::new(rows().map(|i| Some(i as f64 / 3.0)).collect::<Float64Array>())),
-        ("utf8", Arc::new(rows().map(text).collect::<StringArray>())),
-        ("large", Arc::new(rows().map(text).collect::<LargeStringArray>())),
-        ("view", Arc::new(rows().map(text).collect::<StringViewArray>())),
-        ("binary", Arc::new(rows().map(bytes).collect::<BinaryArray>())),
-        ("binary_view", Arc::new(rows().map(bytes).collect::<BinaryViewArray>())),
-        ("dictionary", Arc::new(dictionary)),
-        (
-            "decimal",
-            Arc::new(
-                rows()
-                    .map(|i| some(i).then_some(i as i128 * 1_000_000_007))
-                    .collect::<Decimal128Array>()
-                    .with_precision_and_scale(38, 4)
-                    .expect("fits"),
-            ),
-        ),
-        ("date", Arc::new(rows().map(|i| Some(i as i32)).collect::<Date32Array>())),
-        ("time", Arc::new(rows().map(Some).collect::<Time64MicrosecondArray>())),
-        (
-            "zoned",
-            Arc::new(
-                rows()
-                    .map(|i| some(i).then_some(i * 1_000_003))
-                    .collect::<TimestampMicrosecondArray>()
-                    .with_timezone("Europe/Berlin"),
-            ),
-        ),
-        ("nanos", Arc::new(rows().map(Some).collect::<TimestampNanosecondArray>())),
-        (
-            "fixed",
-            Arc::new(
-                FixedSizeBinaryArray::try_from_iter(rows().map(|i| i.to_be_bytes().to_vec())).expect("equal widths"),
-            ),
-        ),
-        ("list", Arc::new(lists)),
-        ("words", Arc::new(words.finish())),
-        ("map", Arc::new(maps.finish())),
-        ("struct", Arc::new(structs)),
-    ])
-}
-
-fn words_type() -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
-}
-
-/// Small pages, so that a few thousand rows have many.
-fn small_pages() -> WriterPropertiesBuilder {
-    WriterProperties::builder()
-        .set_data_page_size_limit(2000)
-        .set_write_batch_size(64)
-        .set_dictionary_page_size_limit(1000)
-        .set_max_row_group_row_count(Some(1700))
-}
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 
 fn layouts() -> Vec<(&'static str, WriterProperties)> {
     let bare = || small_pages().set_statistics_enabled(EnabledStatistics::None).set_offset_index_disabled(true);
@@ -243,17 +150,6 @@ fn with_an_offset_index_only_the_pages_of_the_rows_are_read() {
         // A page or two of each column at three places, and once the dictionaries.
         assert!(size > 12 << 20 && read < 1 << 20, "{read} of {size}");
     }
-}
-
-/// Rows whose size jumps: mostly small, some of hundreds of kilobytes, in strings and in lists.
-fn skewed(rows: usize) -> RecordBatch {
-    let size = |i: usize| if i % 400 > 380 { 150_000 + i } else { i % 50 };
-    let text: StringArray = (0..rows).map(|i| Some("x".repeat(size(i)))).collect();
-    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
-        (0..rows).map(|i| Some((0..size(i + 100) / 10).map(|j| Some((i * j) as i64)).collect::<Vec<_>>())),
-    );
-    let ids: Int64Array = (0..rows as i64).map(Some).collect();
-    batch([("id", Arc::new(ids)), ("text", Arc::new(text)), ("list", Arc::new(lists))])
 }
 
 #[test]
@@ -396,72 +292,4 @@ fn metadata_of_the_writer_is_dropped_and_that_of_fields_kept() {
     assert!(schema.metadata().is_empty());
     assert_eq!(schema.field(0).metadata().get("unit").map(String::as_str), Some("m"));
     assert!(!schema.field(0).is_nullable());
-}
-
-#[test]
-fn damaged_files_are_bad_data_and_named() {
-    let files = Files::new();
-    let good = parquet(&every_type(0, 2000), small_pages().set_compression(Compression::SNAPPY).build());
-    let damaged: Vec<(&str, Vec<u8>)> = vec![
-        ("zero bytes", vec![]),
-        ("not parquet", b"id,name\n1,a\n".to_vec()),
-        ("truncated", good[..good.len() / 2].to_vec()),
-        ("no footer", good[..good.len() - 4].to_vec()),
-        ("pages overwritten", {
-            let mut bytes = good.clone();
-            bytes[4..20_000].fill(0xA5);
-            bytes
-        }),
-        ("pages zeroed", {
-            let mut bytes = good.clone();
-            bytes[4..20_000].fill(0);
-            bytes
-        }),
-    ];
-    for (what, bytes) in damaged {
-        let file = files.put("damaged.parquet", bytes, Format::Parquet);
-        let error = files.read(&file, &ReadConfig::new()).expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::BadData, "{what}: {error}");
-        assert!(error.to_string().contains("file=memory://t/damaged.parquet"), "{what}: {error}");
-        assert!(!error.to_string().contains('\n'), "{what}: {error}");
-    }
-}
-
-#[test]
-fn no_flipped_byte_is_a_panic() {
-    let files = Files::new();
-    let good = parquet(&every_type(0, 50), WriterProperties::builder().set_compression(Compression::SNAPPY).build());
-    let mut random = 12345u64;
-    for _ in 0..300 {
-        let mut bytes = good.clone();
-        for _ in 0..3 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let at = (random >> 33) as usize % bytes.len();
-            bytes[at] ^= 1 << (random >> 61);
-        }
-        let file = files.put("flipped.parquet", bytes, Format::Parquet);
-        if let Err(error) = files.read(&file, &ReadConfig::new()) {
-            assert_eq!(error.kind(), ErrorKind::BadData, "{error}");
-        }
-    }
-}
-
-#[test]
-fn a_file_that_changed_or_went_is_a_conflict() {
-    let files = Files::new();
-    let rows = skewed(4000);
-    let properties = || WriterProperties::builder().set_max_row_group_row_count(Some(400)).build();
-    let bytes = parquet(&rows, properties());
-    let file = files.put("f.parquet", bytes.clone(), Format::Parquet);
-    let mut reader = files.open(&file, &ReadConfig::new()).expect("opens");
-    reader.next().expect("reads").expect("rows");
-    files.replace("f.parquet", bytes);
-    let error = drain(reader.as_mut()).expect_err("changed");
-    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-    assert!(error.to_string().contains("file=memory://t/f.parquet"), "{error}");
-    assert!(error.hint().is_some());
-    assert_eq!(files.read(&file, &ReadConfig::new()).expect_err("changed").kind(), ErrorKind::Conflict);
-
-    files.runtime.block_on(files.storage.delete(&file.path, checkpoint_fs::DeleteOptions::new())).expect("deleted");
-    assert_eq!(files.read(&file, &ReadConfig::new()).expect_err("gone").kind(), ErrorKind::Conflict);
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::feed::Rows;
+use super::rows::Rows;
 use super::scout::{Closeness, Scout};
 use super::stretches::{Stretch, send_stretches};
 use crate::error::{Error, Result};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use checkpoint_store::{IdSet, show_id};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::feed::{OpenFile, Rows};
+use super::open_file::OpenFile;
 use super::prepare::Prepared;
+use super::rows::Rows;
 use super::scout::{Closeness, Scout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::input::{FileAccess, SourceFile};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, IdSetOptions, show_id};
 
-use super::feed::Rows;
 use super::item::Places;
+use super::rows::Rows;
 use crate::error::{Error, Result};
 
 /// How many examples an error names.

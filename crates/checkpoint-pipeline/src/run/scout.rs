@@ -7,8 +7,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use checkpoint_store::{IdClass, IdColumn, IdSet};
 
-use super::feed::{OpenFile, Rows};
 use super::item::Places;
+use super::open_file::OpenFile;
+use super::rows::Rows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::input::{FileAccess, ParquetLook, SourceFile};

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod rows;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
