@@ -171,7 +171,7 @@ impl Feed {
         self.skipped += done_rows;
         add(&self.counters.skipped_rows, done_rows);
         if self.skipped > self.done.len() {
-            return Err(find_repeats(&self.rows, self.done.as_ref(), self.skipped)?);
+            return Err(find_repeats(&self.rows, &self.done, self.skipped)?);
         }
         Ok(())
     }

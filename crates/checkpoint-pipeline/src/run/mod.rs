@@ -19,6 +19,7 @@ mod stretches;
 mod task;
 mod task_size;
 mod worker;
+mod wrong_statistics;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, IdS
 
 use super::item::Places;
 use super::rows::Rows;
+use super::wrong_statistics::find_wrong_statistics;
 use crate::error::{Error, Result};
 
 /// How many examples an error names.
@@ -84,8 +85,9 @@ fn with_places(rows: &Arc<Rows>, mut repeats: Vec<Repeat>) -> Result<String> {
     Ok(repeats.into_iter().map(example).collect::<Vec<_>>().join("; "))
 }
 
-/// The error for an input in which more rows are done than there are IDs: reads it once more for examples.
-pub(super) fn find_repeats(rows: &Arc<Rows>, done: &dyn IdSet, skipped: u64) -> Result<Error> {
+/// The error for an input in which more rows are done than there are IDs: reads it once more for examples. Where no ID
+/// is there twice, statistics had rows for done that are not.
+pub(super) fn find_repeats(rows: &Arc<Rows>, done: &Arc<dyn IdSet>, skipped: u64) -> Result<Error> {
     let narrow = rows.narrowed();
     let mut seen = Repeats::new(&narrow);
     let mut repeats = Vec::new();
@@ -97,6 +99,10 @@ pub(super) fn find_repeats(rows: &Arc<Rows>, done: &dyn IdSet, skipped: u64) -> 
                 break 'files;
             }
         }
+    }
+    if repeats.is_empty() {
+        drop(seen);
+        return find_wrong_statistics(rows, done, skipped);
     }
     Ok(Error::bad_data(format!(
         "the input repeats IDs: at least {skipped} of its rows have one of the {} IDs that are done: {}",

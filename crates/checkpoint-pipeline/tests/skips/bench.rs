@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
+use bytes::Bytes;
 use checkpoint_fs::{
     Environment, ObjectPath, ReadOptions, Registry, StorageExt, StorageOptions, StorageRef, WriteOptions,
 };
@@ -13,6 +14,7 @@ use checkpoint_pipeline::{Error, Ids, Pipeline, RunReport};
 use checkpoint_testkit::{Counters, CountingStorage, Operation, wrap_all};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 
 /// Bytes of the wide column of a row.
@@ -64,6 +66,32 @@ impl Bench {
     /// Writes an input file; gives its size.
     pub(crate) async fn input(&self, name: &str, rows: &RecordBatch, properties: WriterProperties) -> u64 {
         self.put("in", name, parquet(rows, Some(properties))).await
+    }
+
+    /// Writes an input file whose statistics say one number in the place of another, in its footer and in its column
+    /// index.
+    pub(crate) async fn lying_input(
+        &self,
+        name: &str,
+        rows: &RecordBatch,
+        properties: WriterProperties,
+        lies: &[(i64, i64)],
+    ) {
+        let mut file = parquet(rows, Some(properties));
+        let footer = ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(file.clone())).unwrap();
+        let chunks = footer.row_groups().iter().flat_map(|group| group.columns());
+        let pages_end = chunks.map(|chunk| chunk.byte_range().0 + chunk.byte_range().1).max().unwrap() as usize;
+        for (truth, lie) in lies {
+            let mut told = 0;
+            for at in pages_end..file.len() - 8 {
+                if file[at..].starts_with(&truth.to_le_bytes()) {
+                    file[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+                    told += 1;
+                }
+            }
+            assert!(told > 0, "{truth} is in the statistics");
+        }
+        self.put("in", name, file).await;
     }
 
     /// Takes rows for done: a record as Ray Data leaves it.

@@ -82,3 +82,39 @@ async fn what_is_wrong_with_ids_is_found_where_statistics_do_not_vouch_for_them(
     assert!(error.to_string().contains("repeats IDs"), "{error}");
     assert!(error.to_string().contains("row 1000") && error.to_string().contains("row 1999"), "{error}");
 }
+
+/// IDs that are far from those that are done.
+const FAR: i64 = 5_000_000_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_statistics_of_a_row_group_end_the_run_rather_than_lose_rows() {
+    let bench = Bench::new("lying-group", Ids::Column("id".into()));
+    let numbers: Vec<i64> = (0..2000).collect();
+    bench.input("a", &rows(&numbers, Some(integers(10_000..12_000))), properties(1000, 64 << 10, false).build()).await;
+    let ids = integers((0..1000).chain(FAR..FAR + 1000));
+    let lies = [(FAR, 0), (FAR + 999, 999)];
+    bench.lying_input("b", &rows(&numbers, Some(ids)), properties(1000, 64 << 10, false).build(), &lies).await;
+    bench.done(integers(0..1000)).await;
+    let error = bench.job().run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadData, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("statistics of an input file are wrong"), "{text}");
+    assert!(text.contains(&format!("/b.parquet row_group=1 row=1000 id={FAR}")), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_statistics_of_a_page_end_the_run_rather_than_lose_rows() {
+    let bench = Bench::new("lying-page", Ids::Column("id".into()));
+    let numbers: Vec<i64> = (0..2000).collect();
+    let ids = integers((0..1000).chain(FAR..FAR + 1000));
+    // Pages of the ID column have 112 rows each; the bounds of the row group are right.
+    let pages = properties(2000, 64 << 10, true).set_column_data_page_row_count_limit("id".into(), 100).build();
+    let lies = [(FAR + 8, 0), (FAR + 8 + 111, 111)];
+    bench.lying_input("f", &rows(&numbers, Some(ids)), pages, &lies).await;
+    bench.done(integers(0..1000)).await;
+    let error = bench.job().run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadData, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("statistics of an input file are wrong"), "{text}");
+    assert!(text.contains(&format!("/f.parquet row_group=0 row=1008 id={}", FAR + 8)), "{text}");
+}
