@@ -210,7 +210,7 @@ pub(crate) async fn plan(pipeline: Pipeline) -> Result<PlanReport> {
     let counts = probe::count(&pipeline, &prepared, preview.ids).await?;
     report.bytes_read = get(&pipeline.counters.bytes_read);
     for (rows, done) in counts {
-        report.input_rows += rows;
+        report.input_rows = report.input_rows.saturating_add(rows);
         report.done_rows += done;
         report.remaining_files += u64::from(done < rows);
     }

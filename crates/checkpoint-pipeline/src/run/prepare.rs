@@ -66,7 +66,7 @@ impl Prepared {
             fingerprint.fill_rows(recorded);
         }
         let totals = count_rows(&files, &mut fingerprint, &context).await?;
-        let total: Option<u64> = totals.iter().copied().sum();
+        let total = totals.iter().try_fold(0u64, |sum, rows| Some(sum.saturating_add((*rows)?)));
         counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
         let rows = pipeline.batch_rows.unwrap_or_else(|| pipeline.transform.batch_rows()).max(1);
         let rows = (rows as u64).min(pipeline.rows_per_task.unwrap_or(USUAL_ROWS)) as usize;

@@ -10,6 +10,7 @@ use parquet::file::page_index::index_reader::decode_offset_index;
 use super::super::decode::decode;
 use super::super::fetch::FileFetch;
 use super::super::spans::{READ_THROUGH, join};
+use super::levels::varint;
 use crate::error::Result;
 
 /// The most bytes of an offset index that are read for a row group.
@@ -109,6 +110,9 @@ impl PageMaps {
 impl ColumnPageMap {
     /// Decodes an offset index; `None` where it cannot be right.
     pub(super) fn decode(index: &[u8], chunk: &ColumnChunkMetaData, rows: u64) -> Option<Self> {
+        if claims_more_than_it_holds(index) {
+            return None;
+        }
         let index = decode(|| decode_offset_index(index)).ok()?;
         let (start, length) = chunk.byte_range();
         let chunk = start..start + length;
@@ -164,6 +168,17 @@ impl ColumnPageMap {
     }
 }
 
+/// Whether an offset index says of itself that it has more pages than bytes. The decoder makes room for all of them before
+/// it reads the first: up to 48 GiB for an index of seven bytes.
+fn claims_more_than_it_holds(index: &[u8]) -> bool {
+    /// How a structure begins whose first field is a list, and a list of 15 or more structures.
+    const LIST: [u8; 2] = [0x19, 0xfc];
+    match index.split_first_chunk() {
+        Some((&LIST, mut rest)) => varint(&mut rest).is_none_or(|pages| pages > rest.len() as u64),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +199,16 @@ mod tests {
         assert_eq!(map.spans(&(5..5), true), []);
         assert_eq!(map.page_of(24).map(|p| p.row), Some(10));
         assert_eq!(map.page_rows(40).collect::<Vec<_>>(), [0..10, 10..25, 25..40]);
+    }
+
+    #[test]
+    fn an_index_cannot_claim_more_pages_than_it_has_bytes() {
+        assert!(claims_more_than_it_holds(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07]));
+        assert!(claims_more_than_it_holds(&[0x19, 0xfc, 0x80]), "no number at all");
+        let sixteen = [&[0x19, 0xfc, 16][..], &[0; 16]].concat();
+        assert!(!claims_more_than_it_holds(&sixteen));
+        assert!(claims_more_than_it_holds(&sixteen[..18]));
+        assert!(!claims_more_than_it_holds(&[0x19, 0x1c, 0]), "few pages need no room");
     }
 
     #[test]

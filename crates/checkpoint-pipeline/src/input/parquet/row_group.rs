@@ -135,7 +135,8 @@ impl RowGroupReader {
     pub(super) fn open(plan: &ReadPlan<'_>, index: usize, rows: Range<u64>) -> Self {
         let group = plan.metadata.row_group(index);
         let chosen = group.columns().iter().zip(plan.wanted).filter(|(_, wanted)| **wanted);
-        let row_bytes = chosen.map(|(column, _)| row_bytes(column, group.num_rows() as u64)).sum();
+        let row_bytes =
+            chosen.map(|(column, _)| row_bytes(column, group.num_rows() as u64)).fold(0, u64::saturating_add);
         let steps = Steps::new(plan.wanted.len(), plan.step_bytes, row_bytes);
         let columns = group.columns().iter().zip(plan.wanted).map(|(column, wanted)| {
             let (start, length) = column.byte_range();
@@ -283,14 +284,15 @@ impl RowGroups for Group {
     }
 }
 
-/// A guess of a row's decoded bytes in a column, from the footer.
+/// A guess of a row's decoded bytes in a column, from the footer. What it says of sizes nobody has checked: a wrong guess
+/// is put right by the first step.
 fn row_bytes(column: &ColumnChunkMetaData, rows: u64) -> u64 {
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let values = count(column.num_values());
     let bytes = match ColumnShape::new(column.column_descr()).fixed_width() {
         0 => match column.unencoded_byte_array_data_bytes() {
-            Some(bytes) => count(bytes) + 4 * values,
-            None => count(column.uncompressed_size()).max(4 * values),
+            Some(bytes) => count(bytes).saturating_add(values.saturating_mul(4)),
+            None => count(column.uncompressed_size()).max(values.saturating_mul(4)),
         },
         width => values.saturating_mul(width),
     };

@@ -50,6 +50,13 @@ struct Column {
     pages: VecDeque<(u64, u64)>,
 }
 
+impl State {
+    /// Decoded bytes of a row, as far as is known. Page headers say what they like.
+    fn row_bytes(&self) -> u64 {
+        self.columns.iter().map(|c| c.rate).fold(0, u64::saturating_add)
+    }
+}
+
 impl Steps {
     /// A state for the columns of a row group whose rows take about `row_bytes` each.
     pub(super) fn new(columns: usize, limit: u64, row_bytes: u64) -> Self {
@@ -73,7 +80,8 @@ impl Steps {
         state.start = start;
         state.exceeded = false;
         let rows = state.rows as u64;
-        state.used = state.columns.iter().map(|c| c.page.min(c.rate.saturating_mul(rows))).sum();
+        let charges = state.columns.iter().map(|c| c.page.min(c.rate.saturating_mul(rows)));
+        state.used = charges.fold(0, u64::saturating_add);
         for column in &mut state.columns {
             while column.pages.get(1).is_some_and(|(row, _)| *row <= start) {
                 column.pages.pop_front();
@@ -87,8 +95,7 @@ impl Steps {
         if !std::mem::take(&mut state.exceeded) {
             return false;
         }
-        let row_bytes: u64 = state.columns.iter().map(|c| c.rate).sum();
-        state.rows = rows_within(state.limit / 2, row_bytes).min(state.rows / 2).max(1);
+        state.rows = rows_within(state.limit / 2, state.row_bytes()).min(state.rows / 2).max(1);
         state.taken = 0;
         true
     }
@@ -101,8 +108,7 @@ impl Steps {
             return false;
         }
         state.taken = 0;
-        let row_bytes: u64 = state.columns.iter().map(|c| c.rate).sum();
-        let possible = rows_within(state.limit / 4, row_bytes);
+        let possible = rows_within(state.limit / 4, state.row_bytes());
         let grows = possible / 4 >= state.rows;
         if grows {
             state.rows = possible;
@@ -207,6 +213,19 @@ mod tests {
         steps.begin(0);
         assert!(steps.charge(1, 0, page(20 << 20, 1)), "one row is always allowed");
         assert!(!steps.shrink_if_exceeded());
+    }
+
+    #[test]
+    fn pages_of_impossible_sizes_make_the_smallest_step() {
+        let steps = Steps::new(2, 8 << 20, u64::MAX);
+        assert_eq!(steps.rows(), 1);
+        steps.begin(0);
+        assert!(steps.charge(0, 0, page(u64::MAX, 1)) && steps.charge(1, 0, page(u64::MAX, 1)));
+        steps.begin(1);
+        for _ in 0..STEPS_BEFORE_GROWTH {
+            assert!(!steps.grow_if_small());
+        }
+        assert_eq!(steps.rows(), 1);
     }
 
     #[test]
