@@ -142,6 +142,36 @@ fn verify_and_repair_find_what_was_lost() {
 }
 
 #[test]
+fn ids_beyond_their_memory_go_to_the_directory_that_is_named() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let dir = dir.path();
+    // So many that they are sorted in more than one part.
+    write_rows(&dir.join("in/a.parquet"), 0..40_000);
+    let job = ["--input", "in", "--job-dir", "job", "--id-column", "id", "--keep-checkpoint"];
+    ckpt(dir, &[&["run"], &job[..], &["--rows-per-task", "20000", "--workers", "1"]].concat()).exits(0);
+    // A job that is done needs no set.
+    fs::remove_file(&files(&dir.join("job/output"), ".parquet")[1]).expect("removed");
+    ckpt(dir, &["recover", "job/checkpoint", "--output", "job/output", "--repair"]).exits(0);
+    let commands = [
+        [&["run"], &job[..]].concat(),
+        [&["plan"], &job[..]].concat(),
+        vec!["verify", "job/checkpoint", "--output", "job/output"],
+        vec!["recover", "job/checkpoint", "--output", "job/output"],
+        vec!["compact", "job/checkpoint"],
+    ];
+    for command in &commands {
+        let no_room = [&command[..], &["--id-memory", "0B", "--spill-dir", "not-there"]].concat();
+        let error = ckpt(dir, &no_room).exits(2).err;
+        assert!(error.contains("dir=not-there"), "{error}");
+    }
+    for command in &commands {
+        ckpt(dir, &[&command[..], &["--id-memory", "0B", "--spill-dir", "."]].concat()).exits(0);
+    }
+    let error = ckpt(dir, &[&commands[2][..], &["--id-memory", "4GB"]].concat()).exits(2).err;
+    assert!(error.contains("4GiB"), "{error}");
+}
+
+#[test]
 fn a_damaged_record_is_code_5_and_named() {
     let dir = kept();
     let dir = dir.path();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use checkpoint_fs::{Registry, StorageOptions};
-use checkpoint_store::{BeginOptions, LeaseOptions, RuntimeRef, SystemRuntime};
+use checkpoint_store::{BeginOptions, IdSetOptions, LeaseOptions, RuntimeRef, SystemRuntime};
 
 use crate::error::Result;
 use crate::format::Format;
@@ -65,6 +65,7 @@ pub struct Pipeline {
     pub(crate) version: Option<String>,
     pub(crate) allow_changed_read: bool,
     pub(crate) check_unique: bool,
+    pub(crate) id_sets: IdSetOptions,
     pub(crate) max_failed_rows: u64,
     pub(crate) lease_url: Option<String>,
     pub(crate) lease: LeaseOptions,
@@ -105,6 +106,7 @@ impl Pipeline {
             version: None,
             allow_changed_read: false,
             check_unique: false,
+            id_sets: IdSetOptions::default(),
             max_failed_rows: 0,
             lease_url: None,
             lease: LeaseOptions::default(),
@@ -232,6 +234,14 @@ impl Pipeline {
     #[must_use]
     pub fn check_unique(mut self, check: bool) -> Self {
         self.check_unique = check;
+        self
+    }
+
+    /// How sets of IDs are built, those that are done and those of [`Pipeline::check_unique`]: how much memory that may
+    /// take besides the sets, and where the rest goes. Whether they are row hashes is known from [`Ids`].
+    #[must_use]
+    pub fn id_sets(mut self, options: IdSetOptions) -> Self {
+        self.id_sets = options;
         self
     }
 

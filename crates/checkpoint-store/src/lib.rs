@@ -98,8 +98,8 @@ pub use lease::{AttemptFile, AttemptState, LeaseOptions};
 pub use merged::{MergedRecord, SavedIds, SavedRecord, SideFile};
 pub use names::{JobId, MergedName, TaskName};
 pub use ops::{
-    CompactOptions, CompactReport, Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyReport,
-    committed_ids, compact, find_checkpoints, recover, remove, status, verify,
+    CompactOptions, CompactReport, Found, LastAttempt, RecoverOptions, RecoverReport, Status, VerifyOptions,
+    VerifyReport, committed_ids, compact, find_checkpoints, recover, remove, status, verify,
 };
 pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts};

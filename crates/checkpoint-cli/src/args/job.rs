@@ -6,7 +6,7 @@ use checkpoint_pipeline::{Format, Ids, Pipeline};
 use checkpoint_store::LeaseOptions;
 use clap::{Args, ValueEnum};
 
-use super::{ExclusiveArg, JsonArg, LeaseUrlArg, values};
+use super::{ExclusiveArg, IdSetArgs, JsonArg, LeaseUrlArg, values};
 use crate::failure::Result;
 
 /// How progress is shown.
@@ -107,6 +107,8 @@ pub(crate) struct JobArgs {
     #[arg(long, help_heading = "Checkpoint")]
     check_unique: bool,
     #[command(flatten, next_help_heading = "Checkpoint")]
+    id_sets: IdSetArgs,
+    #[command(flatten, next_help_heading = "Checkpoint")]
     lease_url: LeaseUrlArg,
     #[command(flatten, next_help_heading = "Checkpoint")]
     exclusive: ExclusiveArg,
@@ -135,6 +137,7 @@ impl JobArgs {
             .version(self.job_version.clone())
             .allow_changed_read(self.allow_changed_read)
             .check_unique(self.check_unique)
+            .id_sets(self.id_sets.options())
             .max_failed_rows(self.max_failed_rows)
             .lease_url(self.lease_url.lease_url.clone())
             .lease(lease);

@@ -1,12 +1,14 @@
 //! The command line: what can be written, and nothing about what it does.
 
 mod complaint;
+mod id_sets;
 mod job;
 mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub(crate) use complaint::complain;
+pub(crate) use id_sets::IdSetArgs;
 pub(crate) use job::{ProgressMode, RunArgs};
 pub(crate) use values::age;
 

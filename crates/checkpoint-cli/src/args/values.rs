@@ -38,6 +38,22 @@ pub(super) fn text(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
+/// A number of bytes such as `512MiB` or `4GiB`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "write a whole number with its unit, such as 512MiB or 4GiB".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit: u64 = match &text[digits..] {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).ok_or_else(wrong)
+}
+
 /// A time span such as `7d`, `12h` or `1d12h`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || "write numbers with their units, such as 45s, 30m, 12h, 7d or 2w".to_owned();
@@ -73,6 +89,15 @@ mod tests {
         assert_eq!(seconds("0s"), Ok(0));
         for wrong in ["", "7", "d", "7y", "-1d", "1.5h", "7 d", "7d3", "99999999999999999999w", "99999999999999999w"] {
             assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_numbers_with_units() {
+        assert_eq!((size("0B"), size("3KiB"), size("512MiB")), (Ok(0), Ok(3 << 10), Ok(512 << 20)));
+        assert_eq!((size("4GiB"), size("2TiB")), (Ok(4 << 30), Ok(2 << 40)));
+        for wrong in ["", "4", "GiB", "4 GiB", "4GB", "4gib", "1.5GiB", "-1GiB", "4GiB2", "99999999999TiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 

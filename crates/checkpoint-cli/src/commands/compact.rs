@@ -5,7 +5,7 @@ use checkpoint_store::{CompactOptions, CompactReport};
 use clap::Args;
 
 use crate::amount::{count, size};
-use crate::args::{ExclusiveArg, JsonArg, LeaseUrlArg};
+use crate::args::{ExclusiveArg, IdSetArgs, JsonArg, LeaseUrlArg};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::session::{Session, lease};
@@ -22,6 +22,8 @@ pub(crate) struct CompactArgs {
     #[command(flatten)]
     exclusive: ExclusiveArg,
     #[command(flatten)]
+    id_sets: IdSetArgs,
+    #[command(flatten)]
     json: JsonArg,
 }
 
@@ -36,6 +38,7 @@ pub(crate) async fn run(args: &CompactArgs, session: &Session) -> Result<Exit> {
     };
     let mut options = CompactOptions::default();
     options.lease = lease(&args.exclusive);
+    options.ids = args.id_sets.options();
     let report = checkpoint_store::compact(&checkpoint, output.as_ref(), options, &DataFiles::new()).await?;
     if args.json.json {
         session.out.json(&report)?;

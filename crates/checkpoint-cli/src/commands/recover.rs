@@ -5,7 +5,7 @@ use checkpoint_store::{RecoverOptions, RecoverReport};
 use clap::Args;
 
 use crate::amount::count;
-use crate::args::{ExclusiveArg, JsonArg, LeaseUrlArg};
+use crate::args::{ExclusiveArg, IdSetArgs, JsonArg, LeaseUrlArg};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::session::{Session, lease};
@@ -31,6 +31,8 @@ pub(crate) struct RecoverArgs {
     #[command(flatten)]
     exclusive: ExclusiveArg,
     #[command(flatten)]
+    id_sets: IdSetArgs,
+    #[command(flatten)]
     json: JsonArg,
 }
 
@@ -42,6 +44,7 @@ pub(crate) async fn run(args: &RecoverArgs, session: &Session) -> Result<Exit> {
     options.dry_run = args.dry_run;
     options.repair = args.repair;
     options.lease = lease(&args.exclusive);
+    options.ids = args.id_sets.options();
     let report = checkpoint_store::recover(&checkpoint, &output, options, &DataFiles::new()).await?;
     if args.json.json {
         session.out.json(&report)?;

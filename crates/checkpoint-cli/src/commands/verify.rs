@@ -1,11 +1,11 @@
 //! `ckpt verify`: whether the promise holds.
 
 use checkpoint_pipeline::DataFiles;
-use checkpoint_store::VerifyReport;
+use checkpoint_store::{VerifyOptions, VerifyReport};
 use clap::Args;
 
 use crate::amount::{count, counted};
-use crate::args::{JsonArg, LeaseUrlArg};
+use crate::args::{IdSetArgs, JsonArg, LeaseUrlArg};
 use crate::exit::Exit;
 use crate::failure::{Result, visible};
 use crate::session::Session;
@@ -23,6 +23,8 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     lease: LeaseUrlArg,
     #[command(flatten)]
+    id_sets: IdSetArgs,
+    #[command(flatten)]
     json: JsonArg,
 }
 
@@ -30,7 +32,9 @@ pub(crate) struct VerifyArgs {
 pub(crate) async fn run(args: &VerifyArgs, session: &Session) -> Result<Exit> {
     let checkpoint = session.checkpoint(&args.checkpoint, &args.lease).await?;
     let output = session.open_dir(&args.output).await?;
-    let report = checkpoint_store::verify(&checkpoint, &output, &DataFiles::new()).await?;
+    let mut options = VerifyOptions::default();
+    options.ids = args.id_sets.options();
+    let report = checkpoint_store::verify(&checkpoint, &output, options, &DataFiles::new()).await?;
     if args.json.json {
         session.out.json(&report)?;
     } else {

@@ -50,6 +50,7 @@ pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     options.compact_above = pipeline.compact_above;
     options.allow_changed_read = pipeline.allow_changed_read;
     options.append = pipeline.append;
+    options.ids = pipeline.id_sets.clone();
     let reader = DataFiles::new();
     let begin = Attempt::begin(&prepared.checkpoint, &prepared.output, prepared.fingerprint.clone(), options, &reader);
     let attempt = match Box::pin(begin).await? {
@@ -188,6 +189,7 @@ pub(crate) async fn plan(pipeline: Pipeline) -> Result<PlanReport> {
     let mut options = BeginOptions::default();
     options.allow_changed_read = pipeline.allow_changed_read;
     options.append = pipeline.append;
+    options.ids = pipeline.id_sets.clone();
     let preview = checkpoint_store::preview(
         &prepared.checkpoint,
         &prepared.output,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, IdSetOptions, show_id};
+use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, show_id};
 
 use super::item::Places;
 use super::rows::Rows;
@@ -26,10 +26,9 @@ struct Repeat {
 }
 
 impl Repeats {
+    /// None yet, of these rows.
     pub(super) fn new(rows: &Rows) -> Self {
-        let mut options = IdSetOptions::default();
-        options.row_hash = rows.id_column().is_none();
-        Self(GrowingIdSet::new(options))
+        Self(GrowingIdSet::new(rows.id_sets()))
     }
 
     /// Takes IDs in.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use checkpoint_store::IdSetOptions;
+
 use super::open_file::OpenFile;
 use super::prepare::{Prepared, missing_id_column};
 use crate::error::{Error, Result};
@@ -21,10 +23,13 @@ pub(super) struct Rows {
     pub(super) id_class: String,
     config: ReadConfig,
     context: ReadContext,
+    id_sets: IdSetOptions,
 }
 
 impl Rows {
     pub(super) fn new(pipeline: &Pipeline, prepared: &Prepared, config: ReadConfig) -> Self {
+        let mut id_sets = pipeline.id_sets.clone();
+        id_sets.row_hash = pipeline.ids == Ids::RowHash;
         Self {
             files: prepared.files.clone(),
             totals: prepared.totals.clone(),
@@ -33,6 +38,7 @@ impl Rows {
             id_class: prepared.fingerprint.id_class.clone(),
             config,
             context: prepared.context.clone(),
+            id_sets,
         }
     }
 
@@ -54,6 +60,7 @@ impl Rows {
             id_class: self.id_class.clone(),
             config,
             context: self.context.clone(),
+            id_sets: self.id_sets.clone(),
         })
     }
 
@@ -63,6 +70,11 @@ impl Rows {
             Ids::Column(name) => Some(name),
             Ids::RowHash => None,
         }
+    }
+
+    /// How a set of their IDs is built.
+    pub(super) fn id_sets(&self) -> IdSetOptions {
+        self.id_sets.clone()
     }
 
     /// Whether some rows are left out, so that positions in the file are not those of the job.

@@ -11,6 +11,7 @@ use crate::compact::{MergeOptions, MergePolicy, Sizes};
 use crate::data::DataReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::FencedStorage;
+use crate::id::IdSetOptions;
 use crate::lease::{AttemptState, Lease, LeaseOptions};
 use crate::recovery::{Damage, Settling, Wants, settle};
 
@@ -22,6 +23,8 @@ pub struct CompactOptions {
     pub lease: LeaseOptions,
     /// The shape of merged records.
     pub merge: MergeOptions,
+    /// How the set of the IDs that are done is built. Whether they are row hashes is what the job says.
+    pub ids: IdSetOptions,
 }
 
 /// What `ckpt compact` did.
@@ -57,7 +60,7 @@ impl CompactReport {
 /// # Errors
 /// `NoCheckpoint`, also for Parquet files that nothing tells to be records, and for a job that has ended;
 /// `Conflict` while another owns it, or when the output is not the job's; `BadData` for a damaged committed record;
-/// `InvalidConfig` for a pending task without the output; `OutcomeUnknown`; `Storage`.
+/// `InvalidConfig` for a pending task without the output, or IDs that do not fit in the memory limit; `OutcomeUnknown`; `Storage`.
 pub async fn compact(
     checkpoint: &Checkpoint,
     output: Option<&StorageRef>,
@@ -75,7 +78,8 @@ pub async fn compact(
         return Err(ended(checkpoint));
     }
     let lease = Lease::acquire(checkpoint, options.lease, snapshot.highest_attempt()).await?;
-    let compacted = Box::pin(compact_under(&checkpoint.fenced(&lease), output, &lease, options.merge, reader)).await;
+    let (merge, wants) = (options.merge, Wants { ids: options.ids, ..Wants::default() });
+    let compacted = Box::pin(compact_under(&checkpoint.fenced(&lease), output, &lease, merge, wants, reader)).await;
     if compacted.is_err() {
         let _ = lease.end(AttemptState::Failed).await;
     }
@@ -95,6 +99,7 @@ async fn compact_under(
     output: Option<&StorageRef>,
     lease: &Lease,
     merge: MergeOptions,
+    wants: Wants<'_>,
     reader: &dyn DataReader,
 ) -> Result<CompactReport> {
     // The job may have ended since the first look, and another may have begun.
@@ -121,7 +126,7 @@ async fn compact_under(
     let how = Settling {
         attempt: lease.attempt(),
         fingerprint: snapshot.fingerprint_of,
-        wants: Wants::default(),
+        wants,
         reader,
         damage: Damage::Refuse,
         merge: MergePolicy::Always(merge),

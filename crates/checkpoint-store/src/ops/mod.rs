@@ -14,4 +14,4 @@ pub use compact::{CompactOptions, CompactReport, compact};
 pub use recover::{RecoverOptions, RecoverReport, recover};
 pub use remove::remove;
 pub use status::{LastAttempt, Status, committed_ids, status};
-pub use verify::{VerifyReport, verify};
+pub use verify::{VerifyOptions, VerifyReport, verify};

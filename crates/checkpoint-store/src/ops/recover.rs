@@ -10,6 +10,7 @@ use crate::compact::MergePolicy;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::fence::FencedStorage;
+use crate::id::IdSetOptions;
 use crate::lease::{AttemptState, Lease, LeaseOptions};
 use crate::recovery::{Damage, RecoveryReport, Settling, Wants, foresee, settle};
 use crate::snapshot::Snapshot;
@@ -24,6 +25,8 @@ pub struct RecoverOptions {
     pub repair: bool,
     /// How the lease is kept.
     pub lease: LeaseOptions,
+    /// How the set of the IDs that are done is built. Whether they are row hashes is what the job says.
+    pub ids: IdSetOptions,
 }
 
 /// What `ckpt recover` did, or would do.
@@ -47,7 +50,7 @@ pub struct RecoverReport {
 /// # Errors
 /// `NoCheckpoint`, with `repair` also for Parquet files that nothing tells to be records; `Conflict` while another
 /// owns it, or when the output is not the job's; `BadData` for a
-/// damaged committed record without `repair`; `Storage`.
+/// damaged committed record without `repair`; `InvalidConfig` when the IDs do not fit in the memory limit; `Storage`.
 pub async fn recover(
     checkpoint: &Checkpoint,
     output: &StorageRef,
@@ -68,12 +71,13 @@ pub async fn recover(
         }
         return Ok(report(RecoveryReport::default(), 0, options.dry_run));
     }
+    let wants = Wants { ids: options.ids, ..Wants::default() };
     if options.dry_run {
-        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, Wants::default(), output, reader, damage).await?;
+        let (_, recovery, repaired) = foresee(checkpoint, &snapshot, wants, output, reader, damage).await?;
         return Ok(report(recovery, repaired.len(), true));
     }
     let lease = Lease::acquire(checkpoint, options.lease, snapshot.highest_attempt()).await?;
-    let recovered = Box::pin(recover_under(&checkpoint.fenced(&lease), output, &lease, reader, damage)).await;
+    let recovered = Box::pin(recover_under(&checkpoint.fenced(&lease), output, &lease, wants, reader, damage)).await;
     if recovered.is_err() {
         let _ = lease.end(AttemptState::Failed).await;
     }
@@ -84,6 +88,7 @@ async fn recover_under(
     fenced: &Checkpoint,
     output: &StorageRef,
     lease: &Lease,
+    wants: Wants<'_>,
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<RecoverReport> {
@@ -100,7 +105,7 @@ async fn recover_under(
     let how = Settling {
         attempt: lease.attempt(),
         fingerprint: snapshot.fingerprint_of,
-        wants: Wants::default(),
+        wants,
         reader,
         damage,
         merge: MergePolicy::Never,

@@ -27,6 +27,15 @@ const TRIES: usize = 4;
 /// Examples kept of each finding.
 pub(super) const EXAMPLES: usize = 10;
 
+/// How to verify.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct VerifyOptions {
+    /// How the set of the committed IDs is built, in which repeats are found. Whether they are row hashes is what the
+    /// job says.
+    pub ids: IdSetOptions,
+}
+
 /// What `ckpt verify` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -64,16 +73,21 @@ impl VerifyReport {
 /// what was committed when it began; when the job ends meanwhile it looks again.
 ///
 /// # Errors
-/// `NoCheckpoint`, `Conflict` when the output is not the job's or the checkpoint keeps changing hands, `Storage`.
-/// Damage is a finding, not an error.
-pub async fn verify(checkpoint: &Checkpoint, output: &StorageRef, reader: &dyn DataReader) -> Result<VerifyReport> {
+/// `NoCheckpoint`, `Conflict` when the output is not the job's or the checkpoint keeps changing hands, `InvalidConfig`
+/// when the IDs do not fit in the memory limit, `Storage`. Damage is a finding, not an error.
+pub async fn verify(
+    checkpoint: &Checkpoint,
+    output: &StorageRef,
+    options: VerifyOptions,
+    reader: &dyn DataReader,
+) -> Result<VerifyReport> {
     for _ in 0..TRIES {
         let before = checkpoint.existing().await?;
         check_output(&before, output)?;
         if let Some(end) = &before.complete {
             return verify_ended(checkpoint, output, end).await;
         }
-        if let Some(report) = Box::pin(verify_once(checkpoint, &before, output, reader)).await? {
+        if let Some(report) = Box::pin(verify_once(checkpoint, &before, output, &options, reader)).await? {
             return Ok(report);
         }
     }
@@ -90,6 +104,7 @@ async fn verify_once(
     checkpoint: &Checkpoint,
     before: &Snapshot,
     output: &StorageRef,
+    options: &VerifyOptions,
     reader: &dyn DataReader,
 ) -> Result<Option<VerifyReport>> {
     let view = OutputView::read(output).await?;
@@ -107,7 +122,7 @@ async fn verify_once(
         None => first_class(checkpoint, &wanted, column.as_deref()).await?.map(|class| class.to_string()),
     };
     let row_hash = before.fingerprint.as_ref().is_some_and(|f| f.row_hash);
-    let ids = Arc::new(IdSetBuilder::new(IdSetOptions { row_hash, ..IdSetOptions::default() }));
+    let ids = Arc::new(IdSetBuilder::new(IdSetOptions { row_hash, ..options.ids.clone() }));
     let take = {
         let (ids, class) = (ids.clone(), class.clone());
         move |_: &str, loaded: Loaded, _: &Bytes| take(&ids, class.as_deref(), loaded)

@@ -10,7 +10,7 @@ use checkpoint_fs::{
     ObjectPath, ReadOptions, ReadResult, RenameOptions, Result, StatOptions, Storage, StorageRef, StorageWriter,
     WriteOptions, WriteOutcome,
 };
-use checkpoint_store::{Attempt, AttemptState, Checkpoint, ErrorKind, ParquetIds};
+use checkpoint_store::{Attempt, AttemptState, Checkpoint, ErrorKind, ParquetIds, VerifyOptions};
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::Mutex;
 
@@ -240,7 +240,7 @@ async fn verify_finds_no_fault_where_there_is_none() {
         let all = acts(keep, false);
         let (checkpoint, output, _held) = set_up(atomic_rename, all.clone(), done, at, then).await;
         let before = rows_after(&all[..done]);
-        match Box::pin(checkpoint_store::verify(&checkpoint, &output, &ParquetIds)).await {
+        match Box::pin(checkpoint_store::verify(&checkpoint, &output, VerifyOptions::default(), &ParquetIds)).await {
             Ok(found) => {
                 let faults = (found.lost_tasks, found.missing_ids, found.duplicate_ids);
                 assert_eq!(faults, (0, 0, 0), "{done} {at} {then}: {found:?}");

@@ -1,7 +1,7 @@
 //! A job that is killed before and after every effect that it has on the storages, alone and twice in a row.
 
 use checkpoint_fs::StorageRef;
-use checkpoint_store::{BeginOptions, Checkpoint, ErrorKind, ParquetIds};
+use checkpoint_store::{BeginOptions, Checkpoint, ErrorKind, ParquetIds, VerifyOptions};
 
 use crate::crash_storage::{Crash, Point};
 use crate::small_job::{Done, World, fingerprint, run};
@@ -36,7 +36,7 @@ async fn check_ruins(world: &World, reached: &mut Reached) {
     let looked = world.look();
     let snapshot = looked.snapshot().await.expect("reads");
     reached.end_unfinished += u64::from(snapshot.is_complete());
-    match checkpoint_store::verify(&looked, &world.output, &ParquetIds).await {
+    match checkpoint_store::verify(&looked, &world.output, VerifyOptions::default(), &ParquetIds).await {
         Ok(report) => {
             assert_eq!((report.lost_tasks, report.missing_ids, report.duplicate_ids), (0, 0, 0), "{report:?}");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use bytes::Bytes;
-use checkpoint_store::{AttemptState, Error, ErrorKind, ParquetIds};
+use checkpoint_store::{AttemptState, Error, ErrorKind, ParquetIds, VerifyOptions};
 
 use crate::closing::recover;
 use crate::small_job::{Done, World, column, committed, parquet, run, write_task};
@@ -167,7 +167,8 @@ async fn damaged_files_of_meta_are_named() {
             world.put(&world.checkpoint, &path, damage).await;
             names(&world.begin().await.expect_err("damaged"), &path);
             names(&checkpoint_store::status(&world.look()).await.expect_err("damaged"), &path);
-            let found = checkpoint_store::verify(&world.look(), &world.output, &ParquetIds).await;
+            let found =
+                checkpoint_store::verify(&world.look(), &world.output, VerifyOptions::default(), &ParquetIds).await;
             names(&found.expect_err("damaged"), &path);
             assert_eq!(world.output_ids().await, IDS, "nothing was touched");
         }
@@ -192,7 +193,10 @@ async fn records_without_their_job_are_refused() {
         world.begin().await.map(drop).expect_err("refused"),
         checkpoint_store::status(&world.look()).await.map(drop).expect_err("refused"),
         committed(&world.look()).await.map(drop).expect_err("refused"),
-        checkpoint_store::verify(&world.look(), &world.output, &ParquetIds).await.map(drop).expect_err("refused"),
+        checkpoint_store::verify(&world.look(), &world.output, VerifyOptions::default(), &ParquetIds)
+            .await
+            .map(drop)
+            .expect_err("refused"),
     ];
     for error in refused {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");

@@ -2,7 +2,7 @@
 
 use checkpoint_store::{
     AttemptState, BeginOptions, Checkpoint, ErrorKind, Fingerprint, InputFile, LeaseOptions, ParquetIds,
-    RecoverOptions, remove,
+    RecoverOptions, VerifyOptions, remove,
 };
 
 use crate::crash_storage::{Crash, Point};
@@ -68,7 +68,7 @@ async fn rm_again_finishes_a_removal_too() {
         .expect_err("dies");
     dying.kill();
     assert_eq!(
-        kind(checkpoint_store::verify(&world.look(), &world.output, &ParquetIds).await),
+        kind(checkpoint_store::verify(&world.look(), &world.output, VerifyOptions::default(), &ParquetIds).await),
         ErrorKind::NoCheckpoint
     );
     remove(&world.seen_by(&world.process("a")), LeaseOptions::default()).await.expect("finishes");

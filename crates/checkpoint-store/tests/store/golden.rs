@@ -7,7 +7,7 @@ use bytes::Bytes;
 use checkpoint_fs::{MemoryStorage, StorageRef};
 use checkpoint_store::{
     Attempt, AttemptFile, AttemptState, Begin, BeginOptions, Checkpoint, ClosedList, CompactIdSet, CompleteFile, Error,
-    ErrorKind, Fingerprint, IdSet, JobFile, ParquetIds,
+    ErrorKind, Fingerprint, IdSet, JobFile, ParquetIds, VerifyOptions,
 };
 use checkpoint_testkit::{ManualClock, ManualRuntime};
 use serde::Serialize;
@@ -90,7 +90,9 @@ async fn an_open_checkpoint_is_read_and_resumed() {
         (2, Some("id"), Some("Int64"))
     );
     assert_eq!(committed(&golden.seen()).await.expect("reads"), [0, 1, 2, 3, 4, 5, 9]);
-    let found = checkpoint_store::verify(&golden.seen(), &golden.output, &ParquetIds).await.expect("checks");
+    let found = checkpoint_store::verify(&golden.seen(), &golden.output, VerifyOptions::default(), &ParquetIds)
+        .await
+        .expect("checks");
     assert!(found.ok, "{found:?}");
 
     assert_eq!(golden.begin("3").await.expect_err("another version").kind(), ErrorKind::Conflict);
@@ -106,7 +108,9 @@ async fn an_open_checkpoint_is_read_and_resumed() {
 #[tokio::test]
 async fn an_ended_checkpoint_is_read_and_its_deletion_finished() {
     let golden = Golden::load("format-1/ended").await;
-    let found = checkpoint_store::verify(&golden.seen(), &golden.output, &ParquetIds).await.expect("checks");
+    let found = checkpoint_store::verify(&golden.seen(), &golden.output, VerifyOptions::default(), &ParquetIds)
+        .await
+        .expect("checks");
     assert!(found.ok && found.committed_ids == 9, "{found:?}");
     match golden.begin("2").await.expect("finishes") {
         Begin::AlreadyComplete { rows } => assert_eq!(rows, 9),
@@ -122,7 +126,9 @@ async fn a_compacted_checkpoint_is_read_and_resumed() {
     let status = checkpoint_store::status(&golden.seen()).await.expect("counts");
     assert_eq!((status.committed_rows, status.committed_tasks, status.pending_tasks), (7, 4, 1));
     assert_eq!(committed(&golden.seen()).await.expect("reads"), [0, 1, 2, 3, 4, 5, 9]);
-    let found = checkpoint_store::verify(&golden.seen(), &golden.output, &ParquetIds).await.expect("checks");
+    let found = checkpoint_store::verify(&golden.seen(), &golden.output, VerifyOptions::default(), &ParquetIds)
+        .await
+        .expect("checks");
     assert!(found.ok, "{found:?}");
     let list: ClosedList = serde_json::from_slice(&golden.get("_meta/closed/3").await).expect("is read");
     assert_eq!((list.format, list.merged.len(), list.merged[0].rows), (2, 1, 7));

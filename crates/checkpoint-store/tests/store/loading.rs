@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use checkpoint_fs::{MemoryStorage, ObjectPath, StorageRef, WriteOptions};
 use checkpoint_store::{
     Attempt, AttemptState, Begin, BeginOptions, Checkpoint, ErrorKind, Fingerprint, ParquetIds, SystemRuntime,
-    VerifyReport, committed_ids, preview, status, verify,
+    VerifyOptions, VerifyReport, committed_ids, preview, status, verify,
 };
 use futures::TryStreamExt;
 
@@ -71,7 +71,8 @@ async fn an_id_in_two_records_is_named_with_both() {
         put(&storage, &format!("{name}.parquet"), texts(ids)).await;
         put(&output, &format!("{name}-0.parquet"), texts(ids)).await;
     }
-    let report: VerifyReport = verify(&checkpoint, &output, &ParquetIds).await.expect("checks");
+    let report: VerifyReport =
+        verify(&checkpoint, &output, VerifyOptions::default(), &ParquetIds).await.expect("checks");
     assert_eq!((report.ok, report.committed_ids), (false, 6));
     let named: Vec<&String> = report.examples.iter().filter(|e| e.contains("tasks") || e.contains("record")).collect();
     assert_eq!(
@@ -91,7 +92,7 @@ async fn a_record_of_another_class_is_damage_and_never_decides() {
     put(&storage, "r_000001.parquet", Arc::new(StringArray::from(vec!["1"]))).await;
     put(&storage, "r_000002.parquet", numbers.clone()).await;
     put(&storage, "r_000003.parquet", numbers).await;
-    let report = verify(&checkpoint, &output, &ParquetIds).await.expect("checks");
+    let report = verify(&checkpoint, &output, VerifyOptions::default(), &ParquetIds).await.expect("checks");
     assert_eq!(report.committed_ids, 1, "{report:?}");
     let options = BeginOptions::default();
     let found = preview(&checkpoint, &output, &job("integer", "Int64"), &options, &ParquetIds).await;

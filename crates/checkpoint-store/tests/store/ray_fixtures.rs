@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, UInt64Type};
 use checkpoint_fs::{ObjectPath, PosixOptions, PosixStorage, ReadOptions, StorageExt, StorageRef, WriteOptions};
 use checkpoint_store::{
     Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, CompactOptions, DataFile, ErrorKind,
-    Fingerprint, ParquetIds, RecoverOptions, SystemRuntime, TaskPlan,
+    Fingerprint, ParquetIds, RecoverOptions, SystemRuntime, TaskPlan, VerifyOptions,
 };
 use futures::TryStreamExt;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -201,7 +201,9 @@ async fn recovery_keeps_what_counts_and_sweeps_what_does_not() {
         case.check_data(name, "after recover");
         let files = case.checkpoint.storage().list_files(&ObjectPath::root(), false).await.expect("lists");
         assert!(files.iter().all(|(path, _)| !path.name().contains(".pending.")), "{name}: {files:?}");
-        let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+        let found = checkpoint_store::verify(&case.checkpoint, &case.output, VerifyOptions::default(), &ParquetIds)
+            .await
+            .expect("checks");
         assert!(found.ok, "{name}: {found:?}");
     }
 }
@@ -233,7 +235,9 @@ async fn a_resumed_job_writes_each_row_once() {
         }
         attempt.finish(true).await.expect("ends");
         assert_eq!(case.output_ids().await, sorted(input.clone()), "{name}: each ID once");
-        let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+        let found = checkpoint_store::verify(&case.checkpoint, &case.output, VerifyOptions::default(), &ParquetIds)
+            .await
+            .expect("checks");
         assert!(found.ok, "{name}: {found:?}");
         assert_eq!(found.committed_ids, input.len() as u64, "{name}");
 
@@ -275,7 +279,9 @@ async fn data_of_a_committed_record_that_is_gone_is_repaired() {
     let case = Case::new("both");
     let lost = case.list(&case.expect["recovery"]["keep_data"]).remove(0);
     std::fs::remove_file(case._dir.path().join(&lost)).expect("removed");
-    let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+    let found = checkpoint_store::verify(&case.checkpoint, &case.output, VerifyOptions::default(), &ParquetIds)
+        .await
+        .expect("checks");
     assert_eq!((found.ok, found.lost_tasks), (false, 1), "{found:?}");
     let mut repair = RecoverOptions::default();
     repair.repair = true;
@@ -284,7 +290,9 @@ async fn data_of_a_committed_record_that_is_gone_is_repaired() {
     let attempt = case.begin().await;
     assert_eq!(attempt.ids().len(), 20, "those rows, and only those, are free again");
     attempt.end(AttemptState::Failed).await.expect("ends");
-    let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+    let found = checkpoint_store::verify(&case.checkpoint, &case.output, VerifyOptions::default(), &ParquetIds)
+        .await
+        .expect("checks");
     assert!(found.ok, "{found:?}");
 }
 
@@ -314,7 +322,9 @@ async fn records_of_rays_are_merged_once_a_job_owns_them() {
         let merged = case.schemas(&merged).await;
         assert!(schemas.iter().all(|schema| *schema == merged[0]), "{name}: {schemas:?} {merged:?}");
         assert_eq!(committed(&case.checkpoint).await, before, "{name}");
-        let found = checkpoint_store::verify(&case.checkpoint, &case.output, &ParquetIds).await.expect("checks");
+        let found = checkpoint_store::verify(&case.checkpoint, &case.output, VerifyOptions::default(), &ParquetIds)
+            .await
+            .expect("checks");
         assert!(found.ok, "{name}: {found:?}");
         case.check_data(name, "compacted");
         let attempt = case.begin().await;

@@ -14,7 +14,7 @@ use checkpoint_fs::{
 };
 use checkpoint_store::{
     Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CommitOutcome, DataFile, Error, ErrorKind, Fingerprint,
-    InputFile, ParquetIds, PreparedTask, TaskName, TaskPlan, VerifyReport,
+    InputFile, ParquetIds, PreparedTask, TaskName, TaskPlan, VerifyOptions, VerifyReport,
 };
 use checkpoint_testkit::{ManualClock, ManualRuntime};
 use parquet::arrow::ArrowWriter;
@@ -93,7 +93,9 @@ impl World {
     }
 
     pub(crate) async fn verify(&self) -> VerifyReport {
-        checkpoint_store::verify(&self.look(), &self.output, &ParquetIds).await.expect("verifies")
+        checkpoint_store::verify(&self.look(), &self.output, VerifyOptions::default(), &ParquetIds)
+            .await
+            .expect("verifies")
     }
 
     /// Every file of the checkpoint.
