@@ -11,11 +11,12 @@ use super::item::{Item, Places};
 use super::lanes::{Lane, Lanes};
 use super::open_file::{OpenFile, Piece};
 use super::prepare::Prepared;
+use super::probe::FirstLook;
 use super::repeats::{Repeats, find_repeats};
 use super::rows::Rows;
 use super::stretches::Stretch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::input::{FileAccess, SourceFile, decoded_size};
+use crate::input::{SourceFile, decoded_size};
 use crate::pipeline::Pipeline;
 use crate::report::{Counters, Stage, add, get};
 
@@ -34,8 +35,7 @@ pub(super) struct Feed {
     memory_factor: u64,
     halt: CancellationToken,
     unique: Option<Repeats>,
-    /// The first file, if it was looked at before, with what is held of it.
-    first: Option<Arc<FileAccess>>,
+    look: FirstLook,
     skipped: u64,
 }
 
@@ -45,7 +45,7 @@ impl Feed {
         prepared: &Prepared,
         done: Arc<dyn IdSet>,
         halt: CancellationToken,
-        first: Option<Arc<FileAccess>>,
+        look: FirstLook,
     ) -> Result<Self> {
         let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
         let memory_units = (pipeline.memory as u64 / UNIT).max(1).min(u64::from(u32::MAX));
@@ -60,7 +60,7 @@ impl Feed {
             memory_units,
             memory_factor: pipeline.transform.memory_factor().max(1) as u64,
             halt,
-            first,
+            look,
             skipped: 0,
         })
     }
@@ -71,7 +71,7 @@ impl Feed {
     /// As reading and the ID column give.
     pub(super) fn run(mut self, sender: &mpsc::Sender<Item>) -> Result<()> {
         let (rows, done, halt) = (self.rows.clone(), self.done.clone(), self.halt.clone());
-        let mut lanes = Lanes::new(rows, done, self.unique.is_some(), halt, self.first.take());
+        let mut lanes = Lanes::new(rows, done, self.unique.is_some(), halt, std::mem::take(&mut self.look));
         while let Some(lane) = lanes.next() {
             if !self.read_file(lane, sender)? {
                 break;

@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use checkpoint_store::IdSet;
+use checkpoint_store::{ExactIdSet, IdSet};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::probe::FirstLook;
 use super::rows::Rows;
 use super::scout::{Closeness, Scout};
 use super::stretches::{Stretch, send_stretches};
@@ -28,8 +29,7 @@ pub(super) struct Lanes {
     with_ids: bool,
     handle: Handle,
     halt: CancellationToken,
-    /// The first file, if it was looked at before, with what is held of it.
-    first: Option<Arc<FileAccess>>,
+    look: FirstLook,
     started: usize,
     ahead: VecDeque<Lane>,
 }
@@ -50,7 +50,7 @@ impl Lanes {
         done: Arc<dyn IdSet>,
         with_ids: bool,
         halt: CancellationToken,
-        first: Option<Arc<FileAccess>>,
+        look: FirstLook,
     ) -> Self {
         rows.read_ahead().set_turn(0);
         Self {
@@ -59,7 +59,7 @@ impl Lanes {
             with_ids,
             handle: Handle::current(),
             halt,
-            first,
+            look,
             started: 0,
             ahead: VecDeque::with_capacity(FILES_AHEAD + 1),
         }
@@ -77,14 +77,17 @@ impl Lanes {
         let Some(file) = self.rows.files.get(self.started).cloned() else { return false };
         let index = self.started;
         self.started += 1;
-        let access = self.first.take().unwrap_or_else(|| self.rows.access(index, &file));
+        let access = self.look.first.take().unwrap_or_else(|| self.rows.access(index, &file));
+        // Nothing is done in the first files, which were looked at already: none of their rows can be left out.
+        let done: Arc<dyn IdSet> =
+            if index < self.look.untouched { Arc::new(ExactIdSet::new()) } else { self.done.clone() };
         let (sender, stretches) = mpsc::channel(STRETCHES_AHEAD);
         let look = LookAt {
             rows: self.rows.clone(),
             index,
             file: file.clone(),
             access: access.clone(),
-            done: self.done.clone(),
+            done,
             with_ids: self.with_ids,
             halt: self.halt.clone(),
         };

@@ -132,7 +132,7 @@ fn every_row_is_done(counters: &Counters) -> Result<()> {
 /// Reads, transforms and commits everything that is left.
 async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) -> Result<()> {
     let counters = pipeline.counters();
-    let first = probe::overlap(pipeline, prepared, attempt.ids()).await?;
+    let look = probe::overlap(pipeline, prepared, attempt.ids()).await?;
     let shared = Arc::new(Shared::new(pipeline, prepared, attempt)?);
     if let Some(schema) = shared.output_schema() {
         pipeline.transform.expect_output(&schema);
@@ -140,7 +140,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
     counters.set_phase(Phase::Running);
     let (sender, receiver) = mpsc::channel(pipeline.workers);
     let receiver = tokio::sync::Mutex::new(receiver);
-    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), first)?;
+    let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), look)?;
     let reading = tokio::task::spawn_blocking(move || feed.run(&sender));
     // A stop asks every worker to end its task with the batches that it has.
     let stopping = pipeline.stop();

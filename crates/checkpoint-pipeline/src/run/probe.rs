@@ -18,22 +18,27 @@ const CLOSE: Closeness = Closeness { exact: true, with_ids: false };
 /// Files that are counted at once.
 const CONCURRENT_FILES: usize = 8;
 
+/// What a look at the first files of a job found, which nobody needs to look for again.
+#[derive(Debug, Default)]
+pub(super) struct FirstLook {
+    /// So many files at the start have no row that is done.
+    pub(super) untouched: usize,
+    /// The first file, where some of it is at hand.
+    pub(super) first: Option<Arc<FileAccess>>,
+}
+
 /// Stops a resume whose input has nothing in common with what is done: its IDs are made anew in each run,
-/// or its paths are spelled another way. Gives the first file, where its IDs are at hand.
-pub(super) async fn overlap(
-    pipeline: &Pipeline,
-    prepared: &Prepared,
-    done: Arc<dyn IdSet>,
-) -> Result<Option<Arc<FileAccess>>> {
+/// or its paths are spelled another way.
+pub(super) async fn overlap(pipeline: &Pipeline, prepared: &Prepared, done: Arc<dyn IdSet>) -> Result<FirstLook> {
     if done.is_empty() || pipeline.allow_changed_read {
-        return Ok(None);
+        return Ok(FirstLook::default());
     }
     let rows = Arc::new(Rows::new(pipeline, prepared, prepared.config.clone()));
     let done_len = done.len();
     // The first rows of an input are mostly the first that were done: this reads little, save where
     // nothing matches at all.
     let example = match blocking(move || first_match(&rows, &done)).await? {
-        Match::At(first) => return Ok(first),
+        Match::Found(look) => return Ok(look),
         Match::None(example) => example,
     };
     Err(Error::new(
@@ -51,8 +56,7 @@ pub(super) async fn overlap(
 
 /// The first row that is done.
 enum Match {
-    /// Found; with the first file, if it is there and something of it is at hand.
-    At(Option<Arc<FileAccess>>),
+    Found(FirstLook),
     /// There is none; with the first ID of the input.
     None(String),
 }
@@ -72,7 +76,8 @@ fn first_match(rows: &Arc<Rows>, done: &Arc<dyn IdSet>) -> Result<Match> {
                 })?;
                 if found {
                     // What a later file keeps would be missing to the first one, whose turn it is.
-                    return Ok(Match::At((index == 0).then_some(access)));
+                    let first = (index == 0).then_some(access);
+                    return Ok(Match::Found(FirstLook { untouched: index, first }));
                 }
                 access.forget_kept();
             }
@@ -81,7 +86,7 @@ fn first_match(rows: &Arc<Rows>, done: &Arc<dyn IdSet>) -> Result<Match> {
             while let Some(piece) = ids.next()? {
                 example.get_or_insert_with(|| show_id(piece.ids.array(), 0));
                 if done.contains(piece.ids.array())?.true_count() > 0 {
-                    return Ok(Match::At(None));
+                    return Ok(Match::Found(FirstLook { untouched: index, first: None }));
                 }
             }
         }

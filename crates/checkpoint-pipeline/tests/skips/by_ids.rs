@@ -66,6 +66,24 @@ async fn one_row_left_in_each_row_group() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_without_a_done_row_before_the_first_are_looked_at_once() {
+    let bench = Bench::new("untouched", Ids::Column("id".into()));
+    let ids =
+        |numbers: std::ops::Range<i64>| -> ArrayRef { Arc::new(StringArray::from_iter_values(numbers.map(text_id))) };
+    for (name, from) in [("a", 0), ("b", 1000), ("c", 2000)] {
+        let numbers: Vec<i64> = (from..from + 1000).collect();
+        let input = rows(&numbers, Some(ids(from..from + 1000)));
+        bench.input(name, &input, properties(1000, 64 << 10, true).build()).await;
+    }
+    bench.done(ids(2000..3000)).await;
+    let (report, reads) = bench.run().await;
+    assert_eq!((report.skipped_rows, report.processed_rows), (1000, 2000));
+    assert!(bench.output().await.into_iter().eq(0..2000));
+    // Of each a footer; of the first two the IDs for the look, and then the rows; of the last the IDs, twice.
+    assert_eq!(reads.requests, 9, "{reads:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_done_and_everything_done() {
     let (reads, size) = run("all-left", |n| n != 5, 5000, 64 << 10, true).await;
     assert_below("one row done", (reads, size), 100.6, 60);
