@@ -30,7 +30,7 @@ pub(crate) use encoder::Encoder;
 pub(crate) use intervals::Intervals;
 
 use self::header::Geometry;
-use self::probe::{BLOCK, probe};
+use self::probe::probe;
 use self::view::View;
 use super::class::IdClass;
 use super::hash::HashKey;
@@ -120,8 +120,7 @@ impl CompactIdSet {
     /// Which values are there; what is said of nulls means nothing.
     fn probe_all(&self, map: &KeyMap, ids: &ArrayRef) -> Result<BooleanBuffer> {
         let source = KeySource::new(map, ids)?;
-        let mut words = Vec::with_capacity(ids.len().div_ceil(BLOCK));
-        probe(&self.view(), ids.len(), |start, keys| source.fill(start, keys), &mut words);
+        let mut words = probe(&self.view(), ids.len(), |start, keys| source.fill(start, keys));
         words.iter_mut().for_each(|word| *word = word.to_le());
         Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, ids.len()))
     }

@@ -1,7 +1,8 @@
-//! Which keys of a block are in the set.
+//! Which keys of a column are in the set.
 //!
-//! A set is larger than the caches, so a probe waits for memory. A block of keys goes through the same steps together,
-//! and each step asks ahead for what the next one reads: the waits overlap.
+//! A set is larger than the caches, so a probe waits for memory. Each key goes through steps, and each step asks ahead for
+//! what the next one reads. Between two steps of one key come steps of others: the waits overlap, and the processor asks
+//! for little at any one time, of which it can await no more than some dozens.
 
 use std::hint::select_unpredictable;
 
@@ -13,8 +14,12 @@ use super::packed::BLOCK as BUCKETS;
 use super::runs;
 use super::view::View;
 
-/// Keys of a block, whose answers are the bits of a word.
-pub(super) const BLOCK: usize = 64;
+/// Keys that are made at once, whose answers are one word.
+const BLOCK: usize = 64;
+/// Keys that come between two steps of one.
+const APART: usize = 16;
+/// Places of keys on their way.
+const PLACES: usize = 4 * APART;
 
 /// The stretch of runs that answered last, and its answer: neighbours are often probed one after the other.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,176 +47,188 @@ struct Item<D: Distance> {
     /// How many keys the bucket has.
     keys: u32,
     width: u8,
-    row: u8,
+    row: usize,
 }
 
-/// Appends the answers for `rows` keys to `out`, a bit for each, the rest of the last block zero. `fill` makes the keys
-/// from a row on; it is asked for at most [`BLOCK`] at once.
-pub(super) fn probe(view: &View<'_>, rows: usize, fill: impl Fn(usize, &mut [u128]), out: &mut Vec<u64>) {
+/// The answers for `rows` keys, a bit for each, the rest of the last word zero. `fill` makes the keys from a row on.
+pub(super) fn probe(view: &View<'_>, rows: usize, fill: impl Fn(usize, &mut [u128])) -> Vec<u64> {
     let narrow = view.geometry.last.wrapping_sub(view.geometry.first) <= u128::from(u64::MAX);
     #[cfg(target_arch = "x86_64")]
     if let Some(bmi2) = super::cpu::Bmi2::detect() {
         return match narrow {
-            true => bmi2.run(|bmi2| blocks::<u64>(view, rows, fill, out, bmi2)),
-            false => bmi2.run(|bmi2| blocks::<u128>(view, rows, fill, out, bmi2)),
+            true => bmi2.run(|bmi2| answers::<u64>(view, rows, fill, bmi2)),
+            false => bmi2.run(|bmi2| answers::<u128>(view, rows, fill, bmi2)),
         };
     }
     match narrow {
-        true => blocks::<u64>(view, rows, fill, out, Portable),
-        false => blocks::<u128>(view, rows, fill, out, Portable),
+        true => answers::<u64>(view, rows, fill, Portable),
+        false => answers::<u128>(view, rows, fill, Portable),
     }
 }
 
 /// As [`probe`], for keys whose distances are known to fit.
 #[inline(always)]
-pub(super) fn blocks<D: Distance>(
+pub(super) fn answers<D: Distance>(
     view: &View<'_>,
     rows: usize,
     fill: impl Fn(usize, &mut [u128]),
-    out: &mut Vec<u64>,
     select: impl Select,
-) {
+) -> Vec<u64> {
     let parts = Parts::new(view.bytes);
     let (mut cursor, mut keys) = (Cursor::default(), [0u128; BLOCK]);
-    let (mut one, mut two) = (Block::<D>::new(), Block::<D>::new());
-    let (mut now, mut before) = (&mut one, &mut two);
+    let mut way = Way::<D> { items: [Item::default(); PLACES], begun: 0, answers: vec![0; rows.div_ceil(64)] };
     for start in (0..rows).step_by(BLOCK) {
         let keys = &mut keys[..BLOCK.min(rows - start)];
         fill(start, keys);
-        now.locate(view, &parts, keys, &mut cursor);
-        now.find_blocks(view, &parts);
-        // What the block before has asked for has come while this one's keys were made.
-        if start > 0 {
-            out.push(before.compare(view));
-        }
-        now.find_buckets(view, &parts, select);
-        std::mem::swap(&mut now, &mut before);
-    }
-    if rows > 0 {
-        out.push(before.compare(view));
-    }
-}
-
-/// Keys that go through the steps together.
-struct Block<D: Distance> {
-    /// Those that were found to be in packed partitions.
-    items: [Item<D>; BLOCK],
-    count: usize,
-    /// A bit for each key that is there.
-    hits: u64,
-}
-
-impl<D: Distance> Block<D> {
-    fn new() -> Self {
-        Self { items: [Item::default(); BLOCK], count: 0, hits: 0 }
-    }
-
-    /// Finds the partition of each key. What is answered at once is; the others become items.
-    #[inline(always)]
-    fn locate(&mut self, view: &View<'_>, parts: &Parts<'_>, keys: &[u128], cursor: &mut Cursor) {
-        let geometry = view.geometry;
-        let (first, span) = (D::of(geometry.first), geometry.last.wrapping_sub(geometry.first));
-        let (mut count, mut hits, table) = (0, 0u64, geometry.table / ENTRY);
-        for (row, key) in keys.iter().enumerate().take(BLOCK) {
-            if key.wrapping_sub(geometry.first) > span {
-                continue;
-            }
-            let cell = geometry.index + D::of(*key).since(first).high(geometry.shift) * 4;
-            // Two cells in one load: partitions that start before this cell, and before the next.
-            let cells = load64(view.bytes, cell);
-            let mut line = (cells as u32).saturating_sub(1);
-            let last = ((cells >> 32) as u32).saturating_sub(1);
-            if line < last {
-                line = search::<D>(view, *key, line, last);
-            }
-            let Some(line) = parts.lines.get(table + line as usize) else { continue };
-            let offset = D::of(*key).since(D::load(line, FIRST));
-            if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
-                continue;
-            }
-            let body = load64(line, OFFSET) as usize;
-            let kind = load32(line, KIND).to_le_bytes();
-            let found = if kind[0] == Kind::Packed as u8 {
-                let (width, numbers) = (kind[1], load64(line, DIRECTORY));
-                let bucket = offset.high(width);
-                let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
-                prefetch(view.bytes, at * 2);
-                self.items[count % BLOCK] = Item {
-                    low: offset.low(width),
-                    unary: body / 8,
-                    numbers: body + (numbers >> 32) as usize,
-                    at,
-                    second: 0,
-                    bucket: bucket as u32,
-                    keys: 0,
-                    width,
-                    row: row as u8,
-                };
-                count += 1;
-                continue;
-            } else if kind[0] == Kind::Bitmap as u8 {
-                let bit = offset.high(0);
-                parts.word(body / 8 + bit / 64) >> (bit % 64) & 1 == 1
-            } else {
-                in_runs(view, line, *key, cursor)
-            };
-            hits |= u64::from(found) << row;
-        }
-        (self.count, self.hits) = (count, hits);
-    }
-
-    fn items(&mut self) -> &mut [Item<D>] {
-        &mut self.items[..self.count.min(BLOCK)]
-    }
-
-    /// Reads from the directory where the block of each bucket starts.
-    #[inline(always)]
-    fn find_blocks(&mut self, view: &View<'_>, parts: &Parts<'_>) {
-        for item in self.items() {
-            let before = usize::from(parts.count(item.at));
-            item.at = before + (item.bucket as usize / BUCKETS) * BUCKETS;
-            let word = (item.unary + item.at / 64) * 8;
-            prefetch(view.bytes, word);
-            prefetch(view.bytes, word + 16);
-        }
-    }
-
-    /// Reads from the bits where the low parts of each bucket are.
-    #[inline(always)]
-    fn find_buckets(&mut self, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
-        for item in self.items() {
-            let start = bucket_start(parts, item, select);
-            item.keys = ones_from(parts, item.unary, start);
-            let index = start.wrapping_sub(item.bucket as usize);
-            let first = item.numbers.wrapping_mul(8).wrapping_add(index.wrapping_mul(usize::from(item.width)));
-            // Nothing is fetched for an empty bucket: what is read for it is at hand, and means nothing.
-            item.at = select_unpredictable(item.keys > 0, first, item.unary * 64);
-            item.second = select_unpredictable(item.keys > 1, item.at + usize::from(item.width), item.at);
-            prefetch(view.bytes, item.at / 8);
-            prefetch(view.bytes, D::last_byte(item.second, item.width));
-        }
-    }
-
-    /// Looks for each low part in its bucket; the answers for all keys of the block.
-    #[inline(always)]
-    fn compare(&mut self, view: &View<'_>) -> u64 {
-        let mut hits = self.hits;
-        for item in self.items() {
-            let low = |bit: usize| D::stored(view.bytes, bit, item.width);
-            // Where there is but one key, the second is the first once more.
-            let mut found = (low(item.at) == item.low) | (low(item.second) == item.low);
-            found &= item.keys > 0;
-            if item.keys > 2 {
-                let third = item.second + usize::from(item.width);
-                found |= low(third) == item.low;
-                found |= (item.keys > 3) & (low(third + usize::from(item.width)) == item.low);
-                if item.keys > 4 {
-                    found |= in_bucket(view.bytes, item);
+        let mut known = 0;
+        for (i, key) in keys.iter().enumerate() {
+            match locate::<D>(view, &parts, *key, &mut cursor) {
+                Place::Known(answer) => known |= u64::from(answer) << (i % 64),
+                Place::Packed(item) => {
+                    way.items[way.begun % PLACES] = Item { row: start + i, ..item };
+                    way.begun += 1;
+                    way.step(way.begun, view, &parts, select);
                 }
             }
-            hits |= u64::from(found) << (item.row % 64);
         }
-        hits
+        way.answer(start, known);
+    }
+    for now in way.begun + 1..=way.begun + 3 * APART {
+        way.step(now, view, &parts, select);
+    }
+    way.answers
+}
+
+/// Where a key would be.
+enum Place<D: Distance> {
+    /// Whether it is there is known.
+    Known(bool),
+    /// In a packed partition.
+    Packed(Item<D>),
+}
+
+/// Finds the partition of a key.
+#[inline(always)]
+fn locate<D: Distance>(view: &View<'_>, parts: &Parts<'_>, key: u128, cursor: &mut Cursor) -> Place<D> {
+    let geometry = view.geometry;
+    if key.wrapping_sub(geometry.first) > geometry.last.wrapping_sub(geometry.first) {
+        return Place::Known(false);
+    }
+    let cell = geometry.index + D::of(key).since(D::of(geometry.first)).high(geometry.shift) * 4;
+    // Two cells in one load: partitions that start before this cell, and before the next.
+    let cells = load64(view.bytes, cell);
+    let mut line = (cells as u32).saturating_sub(1);
+    let last = ((cells >> 32) as u32).saturating_sub(1);
+    if line < last {
+        line = search::<D>(view, key, line, last);
+    }
+    let Some(line) = parts.lines.get(geometry.table / ENTRY + line as usize) else { return Place::Known(false) };
+    let offset = D::of(key).since(D::load(line, FIRST));
+    if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
+        return Place::Known(false);
+    }
+    let body = load64(line, OFFSET) as usize;
+    let kind = load32(line, KIND).to_le_bytes();
+    if kind[0] == Kind::Packed as u8 {
+        let (width, numbers) = (kind[1], load64(line, DIRECTORY));
+        let bucket = offset.high(width);
+        let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
+        prefetch(view.bytes, at * 2);
+        return Place::Packed(Item {
+            low: offset.low(width),
+            unary: body / 8,
+            numbers: body + (numbers >> 32) as usize,
+            at,
+            bucket: bucket as u32,
+            width,
+            ..Item::default()
+        });
+    }
+    Place::Known(if kind[0] == Kind::Bitmap as u8 {
+        let bit = offset.high(0);
+        parts.word(body / 8 + bit / 64) >> (bit % 64) & 1 == 1
+    } else {
+        in_runs(view, line, key, cursor)
+    })
+}
+
+/// Keys in packed partitions, each a few steps behind the next.
+struct Way<D: Distance> {
+    items: [Item<D>; PLACES],
+    /// How many have begun.
+    begun: usize,
+    /// A bit for each row, set where its key is there.
+    answers: Vec<u64>,
+}
+
+impl<D: Distance> Way<D> {
+    /// Adds the answers for some rows from this one on, all in one word.
+    #[inline(always)]
+    fn answer(&mut self, row: usize, answers: u64) {
+        if let Some(word) = self.answers.get_mut(row / 64) {
+            *word |= answers << (row % 64);
+        }
+    }
+
+    /// The next steps of those that began so many keys before this moment.
+    #[inline(always)]
+    fn step(&mut self, now: usize, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
+        let which = |ago: usize| now.checked_sub(ago + 1).filter(|which| *which < self.begun).map(|i| i % PLACES);
+        let [first, second, third] = [which(APART), which(2 * APART), which(3 * APART)];
+        if let Some(i) = first {
+            self.items[i].find_block(view, parts);
+        }
+        if let Some(i) = second {
+            self.items[i].find_bucket(view, parts, select);
+        }
+        if let Some(i) = third {
+            let found = self.items[i].compare(view);
+            self.answer(self.items[i].row, u64::from(found));
+        }
+    }
+}
+
+impl<D: Distance> Item<D> {
+    /// Reads from the directory where the block of the bucket starts.
+    #[inline(always)]
+    fn find_block(&mut self, view: &View<'_>, parts: &Parts<'_>) {
+        let before = usize::from(parts.count(self.at));
+        self.at = before + (self.bucket as usize / BUCKETS) * BUCKETS;
+        let word = (self.unary + self.at / 64) * 8;
+        prefetch(view.bytes, word);
+        prefetch(view.bytes, word + 16);
+    }
+
+    /// Reads from the bits where the low parts of the bucket are.
+    #[inline(always)]
+    fn find_bucket(&mut self, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
+        let start = bucket_start(parts, self, select);
+        self.keys = ones_from(parts, self.unary, start);
+        let index = start.wrapping_sub(self.bucket as usize);
+        let first = self.numbers.wrapping_mul(8).wrapping_add(index.wrapping_mul(usize::from(self.width)));
+        // Nothing is fetched for an empty bucket: what is read for it is at hand, and means nothing.
+        self.at = select_unpredictable(self.keys > 0, first, self.unary * 64);
+        self.second = select_unpredictable(self.keys > 1, self.at + usize::from(self.width), self.at);
+        prefetch(view.bytes, self.at / 8);
+        prefetch(view.bytes, D::last_byte(self.second, self.width));
+    }
+
+    /// Looks for the low part in its bucket.
+    #[inline(always)]
+    fn compare(&self, view: &View<'_>) -> bool {
+        let low = |bit: usize| D::stored(view.bytes, bit, self.width);
+        // Where there is but one key, the second is the first once more.
+        let mut found = (low(self.at) == self.low) | (low(self.second) == self.low);
+        found &= self.keys > 0;
+        if self.keys > 2 {
+            let third = self.second + usize::from(self.width);
+            found |= low(third) == self.low;
+            found |= (self.keys > 3) & (low(third + usize::from(self.width)) == self.low);
+            if self.keys > 4 {
+                found |= in_bucket(view.bytes, self);
+            }
+        }
+        found
     }
 }
 
@@ -273,7 +290,8 @@ fn bucket_start<D: Distance>(parts: &Parts<'_>, item: &Item<D>, select: impl Sel
     }
     let word = item.at / 64;
     let three = parts.words.get(item.unary + word..).and_then(<[_]>::first_chunk).copied();
-    let [one, two, three] = three.unwrap_or([[0; 8]; 3]).map(|word| !u64::from_le_bytes(word));
+    let [one, two, three] = three.unwrap_or([[0; 8]; 3]);
+    let (one, two, three) = (!u64::from_le_bytes(one), !u64::from_le_bytes(two), !u64::from_le_bytes(three));
     // A block is rarely longer than three words: which of them it is needs no branch.
     let one = one & (u64::MAX << (item.at % 64));
     let in_one = one.count_ones();

@@ -75,7 +75,7 @@ fn use_it(set: &CompactIdSet) {
     let keys: Vec<u128> = (0..128).map(|i| u128::MAX / 127 * i).collect();
     hits(set, &keys);
     let around: Vec<u128> = set.partitions().flat_map(|(first, last, _)| [first, last, last / 2 + first / 2]).collect();
-    for keys in around.chunks(BLOCK) {
+    for keys in around.chunks(100) {
         hits(set, keys);
         set.view().count_between(keys[0], keys[keys.len() - 1]);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::id::compact::cpu::Portable;
-use crate::id::compact::probe::blocks;
+use crate::id::compact::probe::answers;
 
 /// Sets of keys that differ in how they lie, by name.
 fn shapes(rng: &mut StdRng) -> Vec<(&'static str, BTreeSet<u128>)> {
@@ -82,9 +82,8 @@ fn what_was_put_in_is_there_and_nothing_else() {
             assert_eq!(hit, keys.contains(key), "{name}: {key}");
         }
         // A processor without the instructions, and keys that are taken for wider than they are, answer the same.
-        let mut words = Vec::new();
         let fill = |start: usize, out: &mut [u128]| out.copy_from_slice(&probes[start..start + out.len()]);
-        blocks::<u128>(&set.view(), probes.len(), fill, &mut words, Portable);
+        let words = answers::<u128>(&set.view(), probes.len(), fill, Portable);
         for (row, key) in probes.iter().enumerate() {
             assert_eq!(words[row / 64] >> (row % 64) & 1 == 1, keys.contains(key), "{name}: {key}");
         }

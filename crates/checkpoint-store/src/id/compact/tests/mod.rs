@@ -41,7 +41,6 @@ fn generator(seed: u64) -> StdRng {
 
 /// Which of the keys are there.
 fn hits(set: &CompactIdSet, keys: &[u128]) -> Vec<bool> {
-    let mut words = Vec::new();
-    probe(&set.view(), keys.len(), |start, out| out.copy_from_slice(&keys[start..start + out.len()]), &mut words);
+    let words = probe(&set.view(), keys.len(), |start, out| out.copy_from_slice(&keys[start..start + out.len()]));
     (0..keys.len()).map(|row| words[row / 64] >> (row % 64) & 1 == 1).collect()
 }
