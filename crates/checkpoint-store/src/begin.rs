@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use checkpoint_fs::{StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{StorageRef, WriteOutcome};
 
 use crate::attempt::{Attempt, Ready};
-use crate::checkpoint::{Checkpoint, FORMAT, read_json, to_json};
+use crate::checkpoint::{Checkpoint, FORMAT, create, read_json, to_json};
 use crate::compact::{MergeOptions, MergePolicy, after_merging};
 use crate::complete::{Found, OutputView, judge};
 use crate::data::DataReader;
@@ -258,7 +258,7 @@ pub(crate) fn compare(snapshot: &Snapshot, now: &Fingerprint, allow_changed_read
 /// Records what this attempt reads. Its number is its own, so nothing can be there but a try of this write.
 async fn record_fingerprint(checkpoint: &Checkpoint, attempt: u64, fingerprint: &Fingerprint) -> Result<()> {
     let path = layout::fingerprint(attempt)?;
-    let outcome = create(checkpoint, &path, to_json(fingerprint)?).await?;
+    let outcome = create(&checkpoint.control, &path, to_json(fingerprint)?).await?;
     if let WriteOutcome::Done(_) = outcome {
         return Ok(());
     }
@@ -286,7 +286,7 @@ async fn create_job(checkpoint: &Checkpoint, fingerprint: &Fingerprint, append: 
         append,
         fingerprint: fingerprint.clone(),
     };
-    let doubt = match create(checkpoint, &path, to_json(&job)?).await? {
+    let doubt = match create(&checkpoint.control, &path, to_json(&job)?).await? {
         WriteOutcome::Done(_) => return Ok(job),
         WriteOutcome::AlreadyExists => None,
         WriteOutcome::Unknown(error) => Some(error),
@@ -299,11 +299,6 @@ async fn create_job(checkpoint: &Checkpoint, fingerprint: &Fingerprint, append: 
             checkpoint.control.url()
         ))),
     }
-}
-
-async fn create(c: &Checkpoint, path: &checkpoint_fs::ObjectPath, bytes: bytes::Bytes) -> Result<WriteOutcome> {
-    let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    Ok(c.control.write(path, bytes, WriteOptions::new().mode(mode)).await?)
 }
 
 fn unknown(what: &str, error: checkpoint_fs::Error) -> Error {

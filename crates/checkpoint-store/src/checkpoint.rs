@@ -1,11 +1,13 @@
 //! A checkpoint directory, and the JSON files in it.
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef};
+use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
+use crate::layout;
+use crate::record::Damage;
 use crate::runtime::RuntimeRef;
 
 /// The format of `_meta`, but for closed lists that name merged records; see `merged::FORMAT`.
@@ -48,6 +50,30 @@ impl Checkpoint {
     pub fn storage(&self) -> &StorageRef {
         &self.storage
     }
+
+    /// Where the committed record of this name is.
+    pub(crate) fn record_url(&self, name: &str) -> String {
+        format!("{}/{name}{}", self.url(), layout::RECORD)
+    }
+
+    /// An error for a committed record that must be read and cannot.
+    pub(crate) fn damaged_record(&self, name: &str, damage: &Damage) -> Error {
+        let record = self.record_url(name);
+        damage.refuse_newer(&record).err().unwrap_or_else(|| {
+            Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
+                .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
+        })
+    }
+}
+
+/// Writes an object that must not replace another: only if there is none, on a storage that can tell.
+pub(crate) async fn create(
+    storage: &StorageRef,
+    path: &ObjectPath,
+    bytes: Bytes,
+) -> checkpoint_fs::Result<WriteOutcome> {
+    let mode = if storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
+    storage.write(path, bytes, WriteOptions::new().mode(mode)).await
 }
 
 /// Reads a JSON file of `_meta`; `None` where there is none.

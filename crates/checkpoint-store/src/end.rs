@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use checkpoint_fs::{DeleteOptions, ObjectPath, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{DeleteOptions, ObjectPath, StorageExt, StorageRef, WriteOptions, WriteOutcome};
 
-use crate::checkpoint::{Checkpoint, read_json, to_json};
+use crate::checkpoint::{Checkpoint, create, read_json, to_json};
 use crate::complete::{CompleteFile, mark_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::FencedStorage;
@@ -21,8 +21,7 @@ pub(crate) async fn complete(
     file: CompleteFile,
 ) -> Result<()> {
     let path = layout::complete()?;
-    let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    match c.control.write(&path, to_json(&file)?, WriteOptions::new().mode(mode)).await? {
+    match create(&c.control, &path, to_json(&file)?).await? {
         WriteOutcome::Done(_) => {}
         // A former owner, or another job's, was late with it; see `CompleteFile::holds`. Ours replaces it.
         WriteOutcome::AlreadyExists => overwrite(c, &file).await?,

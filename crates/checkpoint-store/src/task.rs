@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use checkpoint_fs::{
-    ErrorKind as Fs, ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOptions,
-    WriteOutcome,
+    ErrorKind as Fs, ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOutcome,
 };
 
+use crate::checkpoint::create;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
 use crate::record::{self, RecordFacts};
@@ -77,9 +77,7 @@ impl PreparedTask {
                 (o, left)
             });
         }
-        let mode = if storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-        let outcome = storage.write(&self.committed, self.bytes.clone(), WriteOptions::new().mode(mode)).await;
-        let outcome = match outcome {
+        let outcome = match create(storage, &self.committed, self.bytes.clone()).await {
             Ok(outcome) => self.settle(storage, outcome).await?,
             // Refused by the lease, before it was sent.
             Err(error) if matches!(error.kind(), Fs::Conflict | Fs::Unsupported) => return Err(error.into()),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::concat;
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef, WriteOutcome};
 use futures::future::try_join_all;
 
 use super::choose::{Part, choose, sizes};
 use super::file::{self, MergedBytes, MergedFacts, Whole, decode_task};
 use super::options::{MergeOptions, MergePolicy};
 use super::side::{self, TaskFacts};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, create};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{IdClass, IdColumn};
 use crate::layout;
@@ -200,11 +200,8 @@ impl Merger<'_> {
                 }
             },
         };
-        let Whole { id_column, data_type, ids, tasks } = whole.map_err(|damage| {
-            let record = format!("{}/{}{}", self.c.url(), part.source.name(), layout::RECORD);
-            Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
-                .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
-        })?;
+        let Whole { id_column, data_type, ids, tasks } =
+            whole.map_err(|damage| self.c.damaged_record(&part.source.name(), &damage))?;
         let ids = ids.unwrap_or_else(|| new_empty_array(&data_type));
         let (ids, tasks) = if part.forced { self.what_counts(ids, tasks)? } else { (ids, tasks) };
         Ok(Piece { part, id_column, ids, tasks })
@@ -276,8 +273,8 @@ impl Merger<'_> {
         };
         let Encoded { record, beside, side, rows, tasks } = blocking(runtime.as_ref(), encode).await?;
         let size = record.len() as u64;
-        create(&self.c.storage, &layout::merged_facts(&name)?, beside).await?;
-        create(&self.c.storage, &layout::committed(&name.to_string())?, record).await?;
+        create_new(&self.c.storage, &layout::merged_facts(&name)?, beside).await?;
+        create_new(&self.c.storage, &layout::committed(&name.to_string())?, record).await?;
         let (mut own, mut records) = (BTreeMap::<u64, BTreeSet<u64>>::new(), BTreeSet::new());
         for task in tasks {
             match TaskName::parse(&task.task).filter(|name| name.job == *self.job) {
@@ -335,9 +332,8 @@ fn join(arrays: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 /// Writes a file under a name that nothing else has.
-pub(super) async fn create(storage: &StorageRef, path: &ObjectPath, bytes: Bytes) -> Result<()> {
-    let mode = if storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    match storage.write(path, bytes, WriteOptions::new().mode(mode)).await? {
+pub(super) async fn create_new(storage: &StorageRef, path: &ObjectPath, bytes: Bytes) -> Result<()> {
+    match create(storage, path, bytes).await? {
         WriteOutcome::Done(_) => Ok(()),
         WriteOutcome::AlreadyExists => Err(Error::conflict(format!(
             "a file of another is there under the number of this attempt: url={}",

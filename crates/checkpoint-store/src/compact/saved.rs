@@ -6,7 +6,7 @@ use bytes::Bytes;
 use checkpoint_fs::{ObjectMeta, ObjectPath, StorageExt, StorageRef, WriteOptions};
 
 use super::fetch::{PART, fetch};
-use super::merge::{MergedNames, create};
+use super::merge::{MergedNames, create_new};
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CompactIdSet, IdSet, IdSetOptions, KeyMap};
@@ -109,7 +109,7 @@ pub(crate) async fn keep_ids(
 /// Writes a set under a name that nothing else has. What counts is its checksum: a writer need not be create-only.
 async fn save(storage: &StorageRef, path: &ObjectPath, bytes: Bytes, at_once: usize) -> Result<()> {
     if bytes.len() <= at_once {
-        return create(storage, path, bytes).await;
+        return create_new(storage, path, bytes).await;
     }
     let mut writer = storage.writer(path, WriteOptions::new()).await?;
     let mut rest = bytes;

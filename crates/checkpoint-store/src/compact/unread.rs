@@ -6,10 +6,9 @@ use futures::stream::StreamExt;
 
 use super::file::load_facts;
 use crate::checkpoint::Checkpoint;
-use crate::error::{Error, Result};
-use crate::layout;
+use crate::error::Result;
 use crate::listing::Listing;
-use crate::merged::MergedRecord;
+use crate::merged::{Covered, MergedRecord};
 use crate::record::{Damage, DataFile};
 use crate::recovery::{Wanted, load_records, whole_or_damage};
 use crate::snapshot::Source;
@@ -17,12 +16,16 @@ use crate::snapshot::Source;
 /// Where the facts of unread records are once a closing has merged them: in its own merged records, together with those of
 /// others. A record goes into one merged record as a whole.
 pub(crate) fn after_merging(unread: Vec<Source>, merged: &[MergedRecord]) -> Vec<Source> {
+    let (covered, job) = (Covered::by(merged), merged.first().map(|one| &one.name.job));
+    let by_name: BTreeMap<String, &MergedRecord> = merged.iter().map(|one| (one.name.to_string(), one)).collect();
     let mut sources: BTreeMap<String, Source> = BTreeMap::new();
     for source in unread {
+        // Mostly nothing was merged, and none of them is looked for.
         let now = match &source {
-            Source::Task(name) => merged.iter().find(|one| one.covers(name)),
+            Source::Task(name) if covered.name(name, job) => merged.iter().find(|one| one.covers(name)),
+            Source::Task(_) => None,
             Source::Merged(old) => {
-                let same = merged.iter().find(|one| one.name == old.name);
+                let same = by_name.get(&old.name.to_string()).copied();
                 same.or_else(|| merged.iter().find(|one| one.shares_tasks_with(old)))
             }
         };
@@ -42,10 +45,7 @@ pub(crate) async fn data_files_of(
     id_column: &str,
     listing: &Listing,
 ) -> Result<Vec<DataFile>> {
-    let damaged = |name: &str, damage: &Damage| {
-        Error::bad_data(format!("a committed record is damaged: {damage}: record={}/{name}{}", c.url(), layout::RECORD))
-            .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
-    };
+    let damaged = |name: &str, damage: &Damage| c.damaged_record(name, damage);
     let mut files = Vec::new();
     let mut tasks = Vec::new();
     for source in sources {

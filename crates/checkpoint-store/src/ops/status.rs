@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdColumn;
-use crate::layout::{self, RecordName};
+use crate::layout::RecordName;
 use crate::lease::{AttemptFile, AttemptState, rfc3339};
 use crate::merged::Covered;
 use crate::names::MergedName;
@@ -299,29 +299,17 @@ where
     })
 }
 
-fn record_url(checkpoint: &Checkpoint, name: &str) -> String {
-    format!("{}/{name}{}", checkpoint.url(), layout::RECORD)
-}
-
-fn damaged(checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Error {
-    let record = record_url(checkpoint, name);
-    damage.refuse_newer(&record).err().unwrap_or_else(|| {
-        Error::bad_data(format!("a committed record is damaged: {damage}: record={record}"))
-            .with_hint("`ckpt recover` with --repair sets it aside and lets its rows be computed again")
-    })
-}
-
 /// A record that is damaged; a merged one may as well have been replaced while it and the facts beside it were read.
 async fn damaged_or_gone(checkpoint: &Checkpoint, name: &str, damage: &Damage) -> Error {
     match gone(checkpoint, name).await {
         error if MergedName::parse(name).is_some() && error.kind() == ErrorKind::Storage => error,
-        _ => damaged(checkpoint, name, damage),
+        _ => checkpoint.damaged_record(name, damage),
     }
 }
 
 /// A record that counted and is not there: swept or deleted by an owner meanwhile, or lost.
 async fn gone(checkpoint: &Checkpoint, name: &str) -> Error {
-    let record = record_url(checkpoint, name);
+    let record = checkpoint.record_url(name);
     let counts = match checkpoint.snapshot().await {
         Ok(now) => now.complete.is_none() && now.sources().iter().any(|source| source.name() == name),
         Err(error) => return error,

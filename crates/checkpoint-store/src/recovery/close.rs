@@ -1,10 +1,10 @@
 //! Making the decision: committing what is rolled forward, and writing the closed list.
 
-use checkpoint_fs::{StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{StorageExt, StorageRef, WriteOutcome};
 
 use super::plan::Plan;
 use super::roll_forward::{roll_forward, settle_in_place};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, create};
 use crate::closed::ClosedList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
@@ -34,8 +34,7 @@ pub(crate) async fn apply(
     }
     let closes = list.attempt;
     let path = layout::closed(closes)?;
-    let mode = if c.control.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    let doubt = match c.control.write(&path, seal(&list)?, WriteOptions::new().mode(mode)).await? {
+    let doubt = match create(&c.control, &path, seal(&list)?).await? {
         WriteOutcome::Done(_) => return Ok(Some(list)),
         WriteOutcome::AlreadyExists => None,
         WriteOutcome::Unknown(error) => Some(error),

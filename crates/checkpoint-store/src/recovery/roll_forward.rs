@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{ObjectPath, RenameOptions, StorageExt, StorageRef, WriteOutcome};
 use futures::stream::{self, StreamExt};
 
 use super::close::unknown;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, create};
 use crate::error::Result;
 use crate::layout;
 
@@ -54,8 +54,7 @@ async fn commit(c: &Checkpoint, output: &StorageRef, task: &RollForward) -> Resu
         settle_in_place(output, file).await?;
     }
     let path = layout::committed(&task.name)?;
-    let mode = if c.storage.capabilities().write_if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite };
-    match c.storage.write(&path, task.bytes.clone(), WriteOptions::new().mode(mode)).await? {
+    match create(&c.storage, &path, task.bytes.clone()).await? {
         WriteOutcome::Done(_) => Ok(()),
         // Already there: the task's own owner was late, with the same task. It counts either way.
         WriteOutcome::AlreadyExists => settle_in_place(&c.storage, &path).await,

@@ -9,7 +9,7 @@ use checkpoint_store::{
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::small_job::{
-    Done, Step, World, attempt, begin, column, committed, files, fingerprint, kind, left, parquet, run, write_task,
+    Done, World, attempt, begin, column, committed, files, fingerprint, kind, left, parquet, run, write_task,
 };
 
 pub(crate) const IDS: [i64; 20] =
@@ -161,10 +161,7 @@ async fn merged_records_have_a_size() {
 async fn without_the_output_nothing_may_be_pending() {
     let world = World::new(true);
     stopped(&world).await;
-    let owner = world.attempt().await;
-    let step = Step::prepare(&owner, &[100, 101]).await.expect("prepares");
-    step.all_data(&owner).await.expect("writes");
-    owner.end(AttemptState::Failed).await.expect("ends");
+    world.leave_pending(&[100, 101]).await;
     let seen = || world.seen_by(&world.process("a"));
     assert_eq!(kind(compact_as(&seen(), None).await), ErrorKind::InvalidConfig);
     assert_eq!(records(&world).await.0.len(), 5, "nothing was changed");

@@ -87,6 +87,14 @@ impl World {
         attempt(self.begin().await)
     }
 
+    /// An attempt that fails once it has prepared a task and written its data.
+    pub(crate) async fn leave_pending(&self, ids: &[i64]) {
+        let owner = self.attempt().await;
+        let step = Step::prepare(&owner, ids).await.expect("prepares");
+        step.all_data(&owner).await.expect("writes");
+        owner.end(AttemptState::Failed).await.expect("ends");
+    }
+
     /// Runs the job to its end in a new process on host `a`.
     pub(crate) async fn run(&self, ids: &[i64], keep: bool) -> Result<Done, Error> {
         run(&self.seen_by(&self.process("a")), &self.output, ids, keep).await
