@@ -1,14 +1,12 @@
 //! `kill -9` of compactions: of `ckpt compact` and of the starts of runs that merge records, at random moments, again and
 //! again, and right before and right after every effect. Each row once, and each ID counts once at every moment.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use checkpoint_tests::compaction_kills::{Programs, run};
 use checkpoint_tests::effect_kills::{self, Choice, Struck, state_to_recover};
-use checkpoint_tests::{EffectKind, Ending, Format, Job, Place, Rows, audit, random_kills};
+use checkpoint_tests::{EffectKind, Ending, Format, Job, Place, Rows, VendorClient, audit, random_kills};
 
 const CKPT: &str = env!("CARGO_BIN_EXE_ckpt-under-test");
 const PIPELINE: &str = env!("CARGO_BIN_EXE_pipeline-under-test");
@@ -48,15 +46,6 @@ fn around_effects(place: &Place, struck: Struck, choice: Choice) -> anyhow::Resu
     Ok(())
 }
 
-/// A Python with pyarrow: the machine's, or the one that the benches install.
-fn python_with_pyarrow() -> Option<PathBuf> {
-    let cache = std::env::home_dir()?.join(".cache/checkpoint-tools/bench/bin/python");
-    ["python3".into(), cache].into_iter().find(|python| {
-        let found = Command::new(python).args(["-c", "import pyarrow.parquet"]).output();
-        found.is_ok_and(|output| output.status.success())
-    })
-}
-
 #[test]
 fn kill_compactions_at_random_moments() -> anyhow::Result<()> {
     campaign("POSIX", &Place::directory()?)
@@ -87,13 +76,8 @@ fn kill_on_object_store_around_effects_of_a_start_that_merges() -> anyhow::Resul
     around_effects(&Place::bucket()?, Struck::Run, Choice::Sampled)
 }
 
-/// Runs only where there is a Python with pyarrow.
 #[test]
 fn pyarrow_reads_each_id_once_after_compactions() -> anyhow::Result<()> {
-    let Some(python) = python_with_pyarrow() else {
-        println!("not applicable: there is no python3 with pyarrow (pip install pyarrow)");
-        return Ok(());
-    };
     let place = Place::directory()?;
     let mut job = job(&place, "read")?;
     state_to_recover(&job, 10)?;
@@ -101,12 +85,8 @@ fn pyarrow_reads_each_id_once_after_compactions() -> anyhow::Result<()> {
     job.merging = Some((PIPELINE, 2));
     job.run()?.expect(0)?;
     audit(&job, Ending::Kept)?;
-    let script = "import sys, pyarrow.parquet as p, glob\n\
-        ids = [i for f in glob.glob(sys.argv[1] + '/*.parquet') for i in p.read_table(f)['id'].to_pylist()]\n\
-        print(len(ids), len(set(ids)), any('-merged-' in f for f in glob.glob(sys.argv[1] + '/*')))";
     let [_, _, checkpoint] = job.urls();
-    let read = Command::new(python).args(["-c", script, &checkpoint]).output()?;
-    let said = String::from_utf8(read.stdout).context("it printed no text")?;
-    ensure!(said.trim() == "80 80 True", "{said}{}", String::from_utf8_lossy(&read.stderr));
+    let said = VendorClient::script("flat_ids.py", &[])?.run(&[&checkpoint])?;
+    ensure!(said.trim() == "80 80 True", "{said}");
     Ok(())
 }
