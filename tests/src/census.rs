@@ -67,8 +67,7 @@ impl Census {
     pub fn take(job: &Job<'_>) -> Result<Self> {
         let records = job.place.list(&job.checkpoint(""))?;
         let output = job.place.list(&job.output(""))?;
-        let complete =
-            records.contains_key("_meta/complete") || output.keys().any(|f| f.starts_with("_CHECKPOINT_COMPLETE-"));
+        let complete = is_complete(&records, &output);
         let closed = Closed::read(job, &records)?;
         let committed: BTreeSet<Task> =
             records.keys().filter(|f| !f.contains('/')).filter_map(|f| Task::of(f)).collect();
@@ -104,6 +103,11 @@ impl Census {
         }
         Ok(Self { tasks, counting, complete })
     }
+}
+
+/// Whether `_meta/complete` or the mark is there.
+pub(crate) fn is_complete(checkpoint: &BTreeMap<String, u64>, output: &BTreeMap<String, u64>) -> bool {
+    checkpoint.contains_key("_meta/complete") || output.keys().any(|file| file.starts_with("_CHECKPOINT_COMPLETE-"))
 }
 
 /// How often each row occurred.

@@ -1,7 +1,6 @@
 //! Killing compactions at random moments: `ckpt compact`, and the starts of runs that merge records, again and again; and
 //! the runs that go on from what they leave.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::audit::{Ending, audit};
+use crate::census::is_complete;
 use crate::effect_kind::EffectKind;
 use crate::job::Job;
 use crate::ledger::Ledger;
@@ -181,7 +181,7 @@ impl<'a> Campaign<'a> {
             ended.expect(0)?;
             return Ok(act != Act::Compact);
         }
-        if is_complete(job)? {
+        if is_complete(&job.place.list(&job.checkpoint(""))?, &job.place.list(&job.output(""))?) {
             story.push("it was at its end".to_owned());
             return Ok(true);
         }
@@ -230,10 +230,4 @@ impl<'a> Campaign<'a> {
         ensure!(ended.was_killed(), "it ended with {}:\n{}", ended.status, ended.stderr);
         Ledger::read(job)?.check_since(&Ledger::default(), job)
     }
-}
-
-fn is_complete(job: &Job<'_>) -> Result<bool> {
-    let records: BTreeMap<String, u64> = job.place.list(&job.checkpoint(""))?;
-    let output = job.place.list(&job.output(""))?;
-    Ok(records.contains_key("_meta/complete") || output.keys().any(|file| file.starts_with("_CHECKPOINT_COMPLETE-")))
 }
