@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::objects::{bounded, changes, create, failed, get, path, put};
 
-on_each_backend! { wrong_secrets, missing_buckets, buckets_that_vanish, answers_of_nobody, expired_tokens }
+on_each_backend! { wrong_secrets, missing_buckets, buckets_that_vanish, answers_of_nobody, pages_of_strangers, expired_tokens }
 on_each_backend! { wrong_regions: Cos, Oss, Tclake }
 on_each_backend! { clocks_off_by_an_hour: Cos, Oss, Tclake, Az }
 
@@ -152,6 +152,28 @@ async fn answers_of_nobody(backend: Backend) -> Result<()> {
     storage.delete(&path("k")?, DeleteOptions::new()).await?;
     let failures = storage.delete_many(vec![path("k")?], DeleteOptions::new()).await?;
     ensure!(failures.is_empty(), "what is not there is no failure: {failures:?}");
+    Ok(())
+}
+
+/// A login page with status 200 is nobody's object, and no empty bucket.
+async fn pages_of_strangers(backend: Backend) -> Result<()> {
+    let stand = Stand::start(backend).await?;
+    let storage = stand.open().await?;
+    put(&storage, "k", "x".into()).await?;
+    let page = Hardship::Answered {
+        status: 200,
+        headers: vec![("Content-Type".to_owned(), "text/html".to_owned())],
+        body: "<html>Login</html>".to_owned(),
+    };
+    stand.proxy.plan(move |_| Some(page.clone()));
+    for error in [
+        failed("read", bounded("read", get(&storage, "k")).await?)?,
+        failed("list", bounded("list", storage.list_files(&ObjectPath::root(), true)).await?)?,
+    ] {
+        ensure!(error.kind() == ErrorKind::Corrupt, "{error:?}");
+    }
+    stand.proxy.calm();
+    ensure!(get(&storage, "k").await? == "x");
     Ok(())
 }
 

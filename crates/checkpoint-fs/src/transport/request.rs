@@ -69,6 +69,16 @@ impl AnswerForm {
         }
     }
 
+    /// Whether only a mark of the service tells its answer from a stranger's. Others are read by who asked.
+    pub(crate) fn needs_mark(self) -> bool {
+        match self {
+            Self::Document => false,
+            #[cfg(feature = "gs")]
+            Self::Progress => false,
+            _ => true,
+        }
+    }
+
     /// Whether the service's dialect says if the answer is whole.
     pub(crate) fn is_checked(self) -> bool {
         match self {

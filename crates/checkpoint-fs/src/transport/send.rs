@@ -9,6 +9,7 @@ use aws_smithy_types::date_time::Format;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, DATE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, Method, StatusCode, Version};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -197,10 +198,7 @@ impl Transport {
             let said = self.parts.dialect.service_error(&headers, &body);
             return Err(self.refused(status, &headers, &said, credentials));
         }
-        if request.answer != AnswerForm::Document
-            && status != StatusCode::NO_CONTENT
-            && !self.parts.dialect.is_own(&headers)
-        {
+        if request.answer.needs_mark() && status != StatusCode::NO_CONTENT && !self.parts.dialect.is_own(&headers) {
             let error = Error::new(ErrorKind::Corrupt, "the answer is not one of the store").with_hint(STRANGER);
             return Err(Trouble::passing(error, true));
         }
@@ -395,11 +393,23 @@ fn closed() -> Error {
     Error::new(ErrorKind::Io, "the storage was closed")
 }
 
-/// A service's words without what only we and it should know; some repeat the headers that they got.
+/// A service's words without what only we and it should know; some repeat the headers or the query that they got.
 fn without_secrets(text: &str, used: &Credentials) -> String {
     let secrets = [Some(used.secret_access_key()), used.session_token()];
-    let secrets = secrets.into_iter().flatten().map(|secret| secret.expose()).filter(|secret| !secret.is_empty());
-    secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    let forms = secrets.into_iter().flatten().flat_map(|secret| forms(secret.expose()));
+    forms.filter(|form| !form.is_empty()).fold(text.to_owned(), |text, form| text.replace(&form, "***"))
+}
+
+/// A secret in the spellings in which it may come back. Of a shared access signature, which is a query, the signature
+/// alone is a secret as well.
+fn forms(secret: &str) -> Vec<String> {
+    let signature = secret.split('&').find_map(|pair| pair.strip_prefix("sig="));
+    let spellings = |secret: &str| {
+        let decoded = percent_decode_str(secret).decode_utf8_lossy().into_owned();
+        let encoded = utf8_percent_encode(&decoded, NON_ALPHANUMERIC).to_string();
+        [secret.to_owned(), decoded, encoded]
+    };
+    std::iter::once(secret).chain(signature).flat_map(spellings).collect()
 }
 
 fn one_line(text: &str) -> String {
@@ -418,6 +428,17 @@ mod tests {
         let said = without_secrets("bad token t0ken of AKID, secret hunter2", &used);
         assert_eq!(said, "bad token *** of AKID, secret ***");
         assert_eq!(without_secrets("as it is", &Credentials::anonymous()), "as it is");
+        let key = Credentials::new("AKID", "a/b+c=");
+        assert_eq!(without_secrets("?secret=a%2Fb%2Bc%3D or a/b+c=", &key), "?secret=*** or ***");
+    }
+
+    #[test]
+    fn a_shared_access_signature_is_hidden_without_the_rest_of_its_query() {
+        let used = Credentials::new("SAS", "sv=2021-01-01&sig=abc%2B%2Fxyz%3D&se=2099");
+        for said in ["abc%2B%2Fxyz%3D", "abc+/xyz=", "sv=2021-01-01&sig=abc%2B%2Fxyz%3D&se=2099"] {
+            assert_eq!(without_secrets(&format!("it was {said}."), &used), "it was ***.");
+        }
+        assert_eq!(without_secrets("sv=2021-01-01 is old", &used), "sv=2021-01-01 is old");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How Google Cloud Storage reports failures, in the words of its JSON API and of its XML API.
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
@@ -96,6 +96,12 @@ impl Dialect for GsDialect {
             return XML.verdict(status, headers, error, false);
         }
         judge(status, error)
+    }
+
+    /// Emulators have no request IDs; of an upload that began they say where it goes on.
+    fn is_own(&self, headers: &HeaderMap) -> bool {
+        let marks = |name: &str| name.starts_with("x-goog-") || name == REQUEST_ID || name == LOCATION.as_str();
+        headers.keys().any(|name| marks(name.as_str()))
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
