@@ -6,7 +6,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
@@ -14,6 +14,7 @@ use arrow::datatypes::Int64Type;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A transform in shell that takes about 4 ms a row and gives it back.
 pub const SLOW_COPY: &str = r#"n=0; while IFS= read -r row; do
@@ -79,6 +80,18 @@ pub fn ckpt(dir: &Path, args: &[&str]) -> Ended {
     Ended::new(command(dir).args(args).output().expect("starts"))
 }
 
+/// Handles SIGHUP here, so that children begin with its default. Of a parent that was told to ignore it (`nohup`)
+/// they would inherit that.
+fn handle_hangups() {
+    static HANDLED: Once = Once::new();
+    HANDLED.call_once(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let _context = runtime.enter();
+        // The handler stays when the stream of signals is dropped.
+        drop(signal(SignalKind::hangup()).expect("handled"));
+    });
+}
+
 /// A run in the background, killed when the test ends early.
 #[derive(Debug)]
 pub struct Background(Option<Child>);
@@ -86,6 +99,7 @@ pub struct Background(Option<Child>);
 impl Background {
     /// Starts the program.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
+        handle_hangups();
         let child = command(dir).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Self(Some(child.expect("starts")))
     }
