@@ -16,6 +16,7 @@ use super::json_answer::BadAnswer;
 use super::json_lines::Lines;
 use super::output_schema::OutputSchema;
 use super::process_tree::{Waiting, waits_for_input};
+use super::watch::Watch;
 use super::worker::{Output, Worker};
 use super::{arrow_stream, json_answer, json_lines};
 use crate::error::Error;
@@ -109,11 +110,6 @@ pub(super) struct Exchange {
     ends_each_batch: AtomicBool,
 }
 
-/// The pauses between two looks at a child that owes an answer.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How long a child that waits for input may owe an answer while it has other threads that seem to rest.
-const THREADS: Duration = Duration::from_secs(10);
 /// How long a child may leave input unread after it has answered, and live on after its input ended.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -298,7 +294,7 @@ async fn converse(
                 Ok(end) => written = Some(end),
                 Err(error) => break Err(Early::Unsendable(error)),
             },
-            () = tokio::time::sleep(watch.pause), if matches!(written, Some(Ok(Some(_)))) => {
+            () = tokio::time::sleep(watch.pause()), if matches!(written, Some(Ok(Some(_)))) => {
                 let waiting = match process {
                     Some(process) => tokio::task::spawn_blocking(move || waits_for_input(process)).await,
                     None => Ok(Waiting::No),
@@ -319,43 +315,6 @@ async fn converse(
     End { answer, written, held_back }
 }
 
-/// Looks at a child that owes an answer, ever less often while it is busy.
-#[derive(Debug)]
-struct Watch {
-    pause: Duration,
-    /// How long it has waited, and the number of bytes that it had written.
-    waited: Option<(Duration, u64)>,
-}
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { pause: FIRST_LOOK, waited: None }
-    }
-}
-
-impl Watch {
-    /// Takes what was seen after a pause. Whether it is certain by now that the child waits in vain: at once
-    /// where nothing else can be going on, after a while where other threads might yet do something.
-    fn look(&mut self, waiting: Waiting, bytes: u64) -> bool {
-        let patience = match waiting {
-            Waiting::No => {
-                self.waited = None;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                return false;
-            }
-            Waiting::Surely => FIRST_LOOK,
-            Waiting::Likely => THREADS,
-        };
-        let waited = match self.waited {
-            Some((waited, before)) if before == bytes => waited + self.pause,
-            _ => Duration::ZERO,
-        };
-        self.waited = Some((waited, bytes));
-        self.pause = FIRST_LOOK.max(waited / 4);
-        waited >= patience
-    }
-}
-
 async fn early_end(mut worker: Worker, early: Early) -> Unanswered {
     match early {
         Early::Ended { any, progress } => {
@@ -367,38 +326,5 @@ async fn early_end(mut worker: Worker, early: Early) -> Unanswered {
         }
         Early::Broken(what) => Unanswered::Failed(worker.fail(what, None).await),
         Early::Unsendable(error) => Unanswered::Failed(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The time until the watch is certain, in looks at what `seen` shows.
-    fn certain_after(mut seen: impl FnMut(Duration) -> (Waiting, u64)) -> Option<Duration> {
-        let mut watch = Watch::default();
-        let mut now = Duration::ZERO;
-        while now < Duration::from_secs(100) {
-            now += watch.pause;
-            let (waiting, bytes) = seen(now);
-            if watch.look(waiting, bytes) {
-                return Some(now);
-            }
-        }
-        None
-    }
-
-    #[test]
-    fn a_child_is_given_up_when_it_waits_and_nothing_moves() {
-        let surely = certain_after(|_| (Waiting::Surely, 5)).expect("is certain");
-        assert!(surely <= FIRST_LOOK * 3, "{surely:?}");
-        let likely = certain_after(|_| (Waiting::Likely, 5)).expect("is certain");
-        assert!((THREADS..THREADS * 2).contains(&likely), "{likely:?}");
-        assert_eq!(certain_after(|_| (Waiting::No, 5)), None);
-        // Output goes on.
-        assert_eq!(certain_after(|now| (Waiting::Surely, now.as_millis() as u64)), None);
-        // It computes for seconds, between looks too.
-        let busy = |now: Duration| if now.as_secs() % 8 == 7 { Waiting::Likely } else { Waiting::No };
-        assert_eq!(certain_after(|now| (busy(now), 5)), None);
     }
 }

@@ -13,6 +13,7 @@ mod output_schema;
 mod pool;
 mod process_tree;
 mod stderr_tail;
+mod watch;
 mod wire;
 mod worker;
 
