@@ -14,6 +14,7 @@ mod fault;
 mod group;
 mod litter;
 mod options;
+mod prepare;
 mod probe;
 mod publish;
 mod remove;
@@ -29,7 +30,7 @@ mod tests;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -45,7 +46,6 @@ pub use self::options::PosixOptions;
 pub(crate) use self::options::PosixScheme;
 use self::publish::{Placed, Placer, Staged, meta_of};
 use self::root::{Root, file_type};
-use self::sweep::Sweep;
 use self::writer::PosixWriter;
 use crate::capability::Capabilities;
 use crate::error::{Error, ErrorKind, Result};
@@ -55,9 +55,6 @@ use crate::storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
     ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
 };
-
-/// Directories that are remembered as swept and synced; beyond this the memory starts anew.
-const KNOWN_DIRECTORIES: usize = 10_000;
 
 /// A storage in a directory. Its methods need a tokio runtime, whose blocking threads do the work.
 ///
@@ -166,45 +163,6 @@ impl Inner {
             return Err(Fault::Os(Errno::NAMETOOLONG));
         }
         Ok((parent, name))
-    }
-
-    /// Opens a directory to write to, made if missing. The first time, its litter is swept and the
-    /// directories above it are synced, since whoever made them may not have got that far.
-    fn prepare(&self, dir: &ObjectPath) -> Result<OwnedFd, Fault> {
-        let fd = self.root.ensure(dir, self.options.fsync)?;
-        if self.known().contains(dir) {
-            return Ok(fd);
-        }
-        if self.options.fsync {
-            self.root.sync_chain(dir)?;
-        }
-        match sweep::sweep(&fd, Sweep::Gone) {
-            Ok(0) => {}
-            Ok(count) => tracing::debug!(url = self.url_of(dir), count, "removed what crashed writers left"),
-            Err(errno) => tracing::debug!(url = self.url_of(dir), %errno, "litter could not be swept"),
-        }
-        let mut known = self.known();
-        if known.len() >= KNOWN_DIRECTORIES {
-            known.clear();
-        }
-        known.insert(dir.clone());
-        Ok(fd)
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<ObjectPath>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A temporary file beside `path`. The directory may be removed by a sweeper between being made and
-    /// being used; then it is made again.
-    fn stage(&self, dir: &ObjectPath) -> Result<Staged, Fault> {
-        for _ in 0..root::RACES {
-            match self.prepare(dir).and_then(|fd| Ok(Staged::create(fd)?)) {
-                Err(Fault::Os(Errno::NOENT)) => {}
-                answer => return answer,
-            }
-        }
-        Err(Fault::Os(Errno::BUSY))
     }
 
     /// Syncs a filled temporary file, unless that may wait, and gives it its name. The guard is asked right before the name.

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -14,8 +15,17 @@ use crate::path::ObjectPath;
 /// Flags of a directory that is read, synced, or worked in.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Tries again this often when another process removes or swaps what a call stands on.
-pub(super) const RACES: usize = 64;
+/// So often a call is tried again at once when another process removes or swaps what it stands on.
+const RACES: usize = 64;
+/// So often with a pause before it.
+const PATIENT_RACES: usize = 4096;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The tries of a call that cannot go another way when it is overtaken, for some seconds in all.
+pub(super) fn tries() -> impl Iterator<Item = ()> {
+    let patient = std::iter::repeat_with(|| std::thread::sleep(PAUSE)).take(PATIENT_RACES);
+    std::iter::repeat_n((), RACES).chain(patient)
+}
 
 /// A root directory. It may not exist yet; it is opened anew by each call, so it may come and go.
 #[derive(Debug)]
@@ -76,7 +86,7 @@ impl Root {
     /// Opens a directory inside, making it and its parents. With `sync`, the entry of each directory made
     /// is on disk when this returns.
     pub(super) fn ensure(&self, path: &ObjectPath, sync: bool) -> Result<OwnedFd, Fault> {
-        for _ in 0..RACES {
+        for () in tries() {
             match self.directory(path) {
                 Err(Fault::Os(Errno::NOENT)) => {}
                 Err(Fault::Os(Errno::NOTDIR)) => return Err(Fault::ParentIsFile),
@@ -88,7 +98,14 @@ impl Root {
             };
             let parent = self.ensure(&parent, sync)?;
             match rustix::fs::mkdirat(&parent, path.name(), Mode::from_raw_mode(0o777)) {
-                Ok(()) => sync_directory(&parent, sync)?,
+                Ok(()) => {
+                    // Opened before the disk is waited for, in which time it may be removed again.
+                    let made = self.directory(path);
+                    sync_directory(&parent, sync)?;
+                    if made.is_ok() {
+                        return made;
+                    }
+                }
                 Err(Errno::EXIST) => {
                     let there = rustix::fs::statat(&parent, path.name(), AtFlags::SYMLINK_NOFOLLOW);
                     let is_link = there.is_ok_and(|stat| file_type(&stat) == FileType::Symlink);

@@ -8,8 +8,8 @@ use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
 
 use super::fault::Fault;
-use super::publish::{Identity, Place, Placed, meta_of};
-use super::root::RACES;
+use super::publish::{Identity, Place, Placed, Staged, meta_of};
+use super::root::tries;
 use super::{Inner, Outcome};
 use crate::guard::Guard;
 use crate::path::ObjectPath;
@@ -66,25 +66,25 @@ impl Inner {
         let source_dir = self.root.directory(&from_dir)?;
         let source = Place { dir: &source_dir, name: from_name };
         let file = Identity::of(&source.stat()?);
-        let mut target_dir = self.prepare(&to_dir).map_err(at_target)?;
-        let mut attempts = 0;
-        let placed = loop {
+        let prepared = self.prepare(&to_dir).map_err(at_target)?;
+        // A file that keeps a sweeper of empty directories from the target's.
+        let mut held: Option<Staged> = None;
+        let mut tries = tries();
+        let (placed, target_dir) = loop {
             Guard::check(guard)?;
-            let target = Place { dir: &target_dir, name: to_name };
+            let target_dir = held.as_ref().map_or(&prepared, Staged::dir);
+            let target = Place { dir: target_dir, name: to_name };
             let twins = options.mode == WriteMode::Overwrite && from != to && target.holds(file) == Ok(true);
-            if twins && !same_place(&source_dir, &target_dir, from_name, to_name)? {
-                break self.placer.merge(source)?;
+            if twins && !same_place(&source_dir, target_dir, from_name, to_name)? {
+                break (self.placer.merge(source)?, target_dir);
             }
             match self.placer.place(file, source, target, options.mode) {
                 // The source is there: the target's directory was removed meanwhile. Make it again.
                 Err(Fault::Os(Errno::NOENT)) if source.holds(file) == Ok(true) => {
-                    attempts += 1;
-                    if attempts > RACES {
-                        return Err(at_target(Fault::Os(Errno::BUSY)));
-                    }
-                    target_dir = self.prepare(&to_dir).map_err(at_target)?;
+                    tries.next().ok_or_else(|| at_target(Fault::Os(Errno::BUSY)))?;
+                    held = Some(self.stage(&to_dir).map_err(at_target)?);
                 }
-                answer => break answer?,
+                answer => break (answer?, target_dir),
             }
         };
         let outcome = match placed {
@@ -93,7 +93,7 @@ impl Inner {
             Placed::Done { leftover: None } => {
                 // The new name first: a crash between leaves both names rather than none.
                 let synced = self
-                    .sync_entries(&target_dir, self.options.fsync)
+                    .sync_entries(target_dir, self.options.fsync)
                     .and_then(|()| self.sync_entries(&source_dir, self.options.fsync && from_dir != to_dir));
                 match synced {
                     Ok(()) => Outcome::Done(meta_of(&object)),

@@ -95,31 +95,35 @@ async fn of_many_renames_of_one_source_exactly_one_finds_it() {
     }
 }
 
+/// Also where the disk is waited for, which takes longer than the sweeper does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rename_outlives_a_sweeper_of_empty_directories() {
-    let (dir, storage) = scratch();
-    let target = dir.path().join("root/d/e");
-    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let sweeper = std::thread::spawn({
-        let stop = Arc::clone(&stop);
-        move || {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                let _ = std::fs::remove_dir(&target);
-                std::thread::sleep(Duration::from_micros(200));
+async fn renames_and_writes_outlive_a_sweeper_of_empty_directories() {
+    for (fsync, rounds) in [(false, 200), (true, 50)] {
+        let dir = tempfile::tempdir().expect("temp dir");
+        let storage = PosixStorage::open(&dir.path().join("root"), PosixOptions::new().fsync(fsync)).expect("opens");
+        let target = dir.path().join("root/d/e");
+        let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let sweeper = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = std::fs::remove_dir(&target);
+                    std::thread::sleep(Duration::from_micros(200));
+                }
             }
+        });
+        for round in 0..rounds {
+            put(&storage, "from", "1").await;
+            let to = format!("d/e/{round}");
+            let outcome = storage.rename(&path("from"), &path(&to), RenameOptions::new()).await.expect("moves");
+            assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
+            storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
+            put(&storage, &to, "1").await;
+            storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
         }
-    });
-    for round in 0..200 {
-        put(&storage, "from", "1").await;
-        let to = format!("d/e/{round}");
-        let outcome = storage.rename(&path("from"), &path(&to), RenameOptions::new()).await.expect("moves");
-        assert!(matches!(outcome, WriteOutcome::Done(_)), "{outcome:?}");
-        storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
-        put(&storage, &to, "1").await;
-        storage.delete(&path(&to), DeleteOptions::new()).await.expect("deletes");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        sweeper.join().expect("no panic");
     }
-    stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    sweeper.join().expect("no panic");
 }
 
 #[tokio::test]
