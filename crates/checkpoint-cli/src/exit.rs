@@ -68,7 +68,7 @@ impl Exit {
         match self {
             Exit::Done => "done, or already complete",
             Exit::No => "ran and the answer is no, the transform failed, or rows were set aside",
-            Exit::Usage => "usage or configuration; no such checkpoint, file or object",
+            Exit::Usage => "usage or configuration; no such bucket, checkpoint, file or object",
             Exit::Conflict => "conflict: the checkpoint is in use, or the job, input or output changed",
             Exit::Storage => "storage failed; trying again may help",
             Exit::BadData => "bad data: IDs, damaged records or files",

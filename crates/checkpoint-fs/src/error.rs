@@ -221,6 +221,12 @@ impl Error {
         }))
     }
 
+    /// Whether the bucket, container or volume itself does not exist: what opens it, lists, writes or deletes needs
+    /// nothing in it to be there.
+    pub fn is_bucket_missing(&self) -> bool {
+        self.is_not_found() && matches!(self.operation(), "open" | "list" | "write" | "delete")
+    }
+
     /// Whether this is [`ErrorKind::NotFound`].
     pub fn is_not_found(&self) -> bool {
         self.0.kind == ErrorKind::NotFound

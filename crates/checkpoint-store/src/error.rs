@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A setting is wrong, or the store cannot keep the promise as it is set up.
+    /// A setting is wrong, the bucket is not there, or the store cannot keep the promise as it is set up.
     InvalidConfig,
     /// There is no checkpoint at this place.
     NoCheckpoint,
@@ -107,6 +107,7 @@ impl From<checkpoint_fs::Error> for Error {
         use checkpoint_fs::ErrorKind as Fs;
         let kind = match error.kind() {
             Fs::InvalidConfig | Fs::Unsupported => ErrorKind::InvalidConfig,
+            _ if error.is_bucket_missing() => ErrorKind::InvalidConfig,
             Fs::Conflict => ErrorKind::Conflict,
             Fs::Corrupt => ErrorKind::BadData,
             _ => ErrorKind::Storage,
