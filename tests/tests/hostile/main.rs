@@ -8,4 +8,5 @@ mod network;
 mod objects;
 mod redirects;
 mod refusals;
+mod strangers;
 mod uploads;

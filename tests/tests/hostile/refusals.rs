@@ -7,9 +7,9 @@ use checkpoint_testkit::server::Azurite;
 use checkpoint_tests::{Backend, Opening, Stand, on_each_backend};
 use serde_json::json;
 
-use crate::objects::{bounded, changes, create, failed, get, path, put};
+use crate::objects::{bounded, create, failed, get, path, put};
 
-on_each_backend! { wrong_secrets, missing_buckets, buckets_that_vanish, answers_of_nobody, pages_of_strangers, expired_tokens }
+on_each_backend! { wrong_secrets, missing_buckets, buckets_that_vanish, expired_tokens }
 on_each_backend! { wrong_regions: Cos, Oss, Tclake }
 on_each_backend! { clocks_off_by_an_hour: Cos, Oss, Tclake, Az }
 
@@ -125,55 +125,6 @@ async fn buckets_that_vanish(backend: Backend) -> Result<()> {
         ensure!(error.hint().is_some_and(|hint| hint.contains(word)), "{error:?}");
         ensure!(error.url().starts_with(storage.url()), "{error:?}");
     }
-    Ok(())
-}
-
-/// A 404 that does not say that the object is missing: a proxy, an address that means something else. The object is
-/// there all the same.
-async fn answers_of_nobody(backend: Backend) -> Result<()> {
-    let stand = Stand::start(backend).await?;
-    let storage = stand.open().await?;
-    put(&storage, "k", "x".into()).await?;
-    let nobody = Hardship::Answered {
-        status: 404,
-        headers: vec![("Content-Type".to_owned(), "text/plain".to_owned())],
-        body: "404 page not found".to_owned(),
-    };
-    stand.proxy.plan(move |request| changes(request).then(|| nobody.clone()));
-    let delete = bounded("delete", storage.delete(&path("k")?, DeleteOptions::new())).await?;
-    let many = bounded("delete", storage.delete_many(vec![path("k")?], DeleteOptions::new())).await?;
-    let many = many.and_then(|kept| kept.into_iter().try_for_each(|failure| Err(failure.error)));
-    for error in [failed("delete", delete)?, failed("delete many", many)?] {
-        ensure!(error.kind() == ErrorKind::NotFound && error.retry() == Retry::Never, "{error:?}");
-    }
-    stand.proxy.calm();
-    ensure!(get(&storage, "k").await? == "x");
-    storage.delete(&path("k")?, DeleteOptions::new()).await?;
-    storage.delete(&path("k")?, DeleteOptions::new()).await?;
-    let failures = storage.delete_many(vec![path("k")?], DeleteOptions::new()).await?;
-    ensure!(failures.is_empty(), "what is not there is no failure: {failures:?}");
-    Ok(())
-}
-
-/// A login page with status 200 is nobody's object, and no empty bucket.
-async fn pages_of_strangers(backend: Backend) -> Result<()> {
-    let stand = Stand::start(backend).await?;
-    let storage = stand.open().await?;
-    put(&storage, "k", "x".into()).await?;
-    let page = Hardship::Answered {
-        status: 200,
-        headers: vec![("Content-Type".to_owned(), "text/html".to_owned())],
-        body: "<html>Login</html>".to_owned(),
-    };
-    stand.proxy.plan(move |_| Some(page.clone()));
-    for error in [
-        failed("read", bounded("read", get(&storage, "k")).await?)?,
-        failed("list", bounded("list", storage.list_files(&ObjectPath::root(), true)).await?)?,
-    ] {
-        ensure!(error.kind() == ErrorKind::Corrupt, "{error:?}");
-    }
-    stand.proxy.calm();
-    ensure!(get(&storage, "k").await? == "x");
     Ok(())
 }
 

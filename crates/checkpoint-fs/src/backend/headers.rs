@@ -9,10 +9,20 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIF
 
 use crate::error::ErrorKind;
 use crate::storage::ObjectMeta;
-use crate::transport::{Again, Verdict};
+use crate::transport::{Again, ServiceError, Verdict};
 
 /// What to do where somebody else than the store answered.
 pub(crate) const STRANGER: &str = "another server or a proxy answered in the store's place: check the endpoint, and proxy variables such as https_proxy";
+
+/// What to do about a bucket that is not there.
+pub(crate) const CHECK_BUCKET: &str = "check the bucket's name, the region and the endpoint";
+
+/// What to do about a redirect. Where it leads is not repeated: whoever answered could name any place.
+pub(crate) const REDIRECTED: &str =
+    "the endpoint answers with a redirect, which is not followed: check the endpoint and the region";
+
+/// How far into an answer it is looked for what tells a web page.
+const BEGINNING: usize = 1024;
 
 /// Whether an answer is a web page, as proxies and other servers send it and no store does.
 pub(crate) fn is_page(headers: &HeaderMap) -> bool {
@@ -25,11 +35,19 @@ pub(crate) fn describes(headers: &HeaderMap) -> bool {
     headers.contains_key(ETAG) || headers.contains_key(LAST_MODIFIED)
 }
 
+/// What a web page says that came in place of a document, with success; `None` for anything else.
+pub(crate) fn page_for_document(headers: &HeaderMap, body: &[u8]) -> Option<ServiceError> {
+    let beginning = String::from_utf8_lossy(&body[..body.len().min(BEGINNING)]).to_ascii_lowercase();
+    let is_page = is_page(headers) || ["<!doctype html", "<html"].iter().any(|mark| beginning.contains(mark));
+    is_page.then(|| ServiceError { message: "a web page".to_owned(), ..ServiceError::default() })
+}
+
 /// The verdict on a web page in place of the store's answer: of what it does not have, it cannot say that the
-/// store does not.
+/// store does not. A redirect says enough.
 pub(crate) fn of_a_stranger(verdict: Verdict) -> Verdict {
     match verdict.kind {
         ErrorKind::NotFound => Verdict::new(ErrorKind::Io, Again::Later, false, STRANGER),
+        ErrorKind::InvalidConfig if verdict.hint.is_some() => verdict,
         _ => Verdict { hint: Some(STRANGER.to_owned()), ..verdict },
     }
 }

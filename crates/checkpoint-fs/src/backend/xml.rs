@@ -1,7 +1,11 @@
 //! Reading the small XML documents of object stores, whole or not at all.
 
+use http::HeaderMap;
 use quick_xml::events::Event;
 use quick_xml::{Reader, XmlVersion};
+
+use crate::backend::headers::page_for_document;
+use crate::transport::DocumentFault;
 
 /// Deeper documents than this are none of a store's.
 const MAX_DEPTH: usize = 16;
@@ -87,6 +91,20 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Element, String> {
     }
 }
 
+/// Parses a document that came with success.
+///
+/// # Errors
+/// What a web page says in its place; else why it is not whole.
+pub(crate) fn document(headers: &HeaderMap, body: &[u8]) -> Result<Element, DocumentFault> {
+    let parsed = parse(body);
+    if parsed.as_ref().map_or(true, |root| root.name.eq_ignore_ascii_case("html"))
+        && let Some(page) = page_for_document(headers, body)
+    {
+        return Err(DocumentFault::Failed(page));
+    }
+    parsed.map_err(DocumentFault::Damaged)
+}
+
 fn predefined(entity: &str) -> Option<&'static str> {
     Some(match entity {
         "amp" => "&",
@@ -155,6 +173,25 @@ mod tests {
         for end in 0..whole.len() {
             assert!(parse(&whole.as_bytes()[..end]).is_err(), "{}", &whole[..end]);
         }
+    }
+
+    #[test]
+    fn a_web_page_is_no_damaged_document() {
+        let html = HeaderMap::from_iter([(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/html"))]);
+        let none = HeaderMap::new();
+        for (headers, body) in [
+            (&none, "<html>Login</html>"),
+            (&none, "\n<!DOCTYPE HTML><title>Login<br>"),
+            (&none, "<?xml version='1.0'?><HTML></HTML>"),
+            (&html, "Log in"),
+        ] {
+            assert!(matches!(document(headers, body.as_bytes()), Err(DocumentFault::Failed(_))), "{body}");
+        }
+        for body in ["", "<ListBucketResult><Key>a", "not here"] {
+            assert!(matches!(document(&none, body.as_bytes()), Err(DocumentFault::Damaged(_))), "{body}");
+        }
+        // Some say of XML that it is a page.
+        assert!(document(&html, b"<ListBucketResult/>").is_ok());
     }
 
     #[cfg(any(feature = "_bucket", feature = "gs"))]

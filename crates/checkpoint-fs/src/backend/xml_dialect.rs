@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 
-use crate::backend::headers::{describes, is_page, of_a_stranger};
+use crate::backend::headers::{CHECK_BUCKET, REDIRECTED, STRANGER, describes, is_page, of_a_stranger};
 use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -54,10 +54,7 @@ impl Dialect for XmlDialect {
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
-        let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
-        if root.name.eq_ignore_ascii_case("html") {
-            return Err(DocumentFault::Damaged("it is a web page".to_owned()));
-        }
+        let root = xml::document(headers, body)?;
         if root.name == "Error" {
             let mut said = error_of(&root);
             if said.request_id.is_empty() {
@@ -88,7 +85,7 @@ fn by_code(code: &str) -> Option<Verdict> {
     use Again::{Later, Never, Renewed};
     use ErrorKind as K;
     let (kind, again, maybe_applied, hint) = match code {
-        "NoSuchBucket" => (K::NotFound, Never, false, "check the bucket's name, the region and the endpoint"),
+        "NoSuchBucket" => (K::NotFound, Never, false, CHECK_BUCKET),
         "NoSuchKey" | "NoSuchVersion" | "NoSuchUpload" => (K::NotFound, Never, false, ""),
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" | "InvalidPayer" => {
             (K::PermissionDenied, Never, false, "the credentials are valid and their policy does not allow this")
@@ -111,11 +108,11 @@ fn by_code(code: &str) -> Option<Verdict> {
         "RequestTimeTooSkewed" | "RequestExpired" => {
             (K::Unauthenticated, Never, false, "this machine's clock is wrong: set it, for example with NTP")
         }
-        "AuthorizationHeaderMalformed"
-        | "PermanentRedirect"
-        | "TemporaryRedirect"
-        | "InvalidBucketName"
-        | "IllegalLocationConstraintException" => (K::InvalidConfig, Never, false, ""),
+        "PermanentRedirect" | "TemporaryRedirect" => (K::InvalidConfig, Never, false, REDIRECTED),
+        "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException" => {
+            (K::InvalidConfig, Never, false, "the bucket is in another region: check the region and the endpoint")
+        }
+        "InvalidBucketName" => (K::InvalidConfig, Never, false, "check the bucket's name"),
         "PreconditionFailed" => (K::AlreadyExists, Never, false, ""),
         "ConditionalRequestConflict" | "OperationAborted" => {
             (K::Conflict, Later, false, "another request on the same object was in progress")
@@ -148,9 +145,11 @@ fn by_status(status: StatusCode, code: &str, temporary: bool) -> Verdict {
     use ErrorKind as K;
     let silent = code.is_empty();
     let (kind, again, maybe_applied, hint) = match status.as_u16() {
+        // No store's document: neither what was asked for nor one of its errors, which have codes.
+        200..=299 if silent => (K::Corrupt, Later, true, STRANGER),
         // A success status with an unknown error inside says nothing about what happened.
         200..=299 => (K::Io, Never, true, ""),
-        300..=399 => (K::InvalidConfig, Never, false, ""),
+        300..=399 => (K::InvalidConfig, Never, false, REDIRECTED),
         // Without a body an expired token looks like any bad request; keys that can expire get one more try.
         400 if silent && temporary => {
             (K::Unauthenticated, Renewed, false, "the session token may have expired: get new temporary credentials")
@@ -208,6 +207,7 @@ mod tests {
             (500, "InternalError", K::Io, Later, true),
             (200, "InternalError", K::Io, Later, true),
             (200, "Weird", K::Io, Never, true),
+            (200, "", K::Corrupt, Later, true),
             (502, "", K::Io, Later, true),
             (504, "", K::Io, Later, true),
             (501, "NotImplemented", K::Unsupported, Never, false),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
+use crate::backend::headers::CHECK_BUCKET;
 use crate::error::Error;
 use crate::guard::Guard;
 
@@ -25,10 +26,11 @@ impl Call {
         Self { operation, url, guard }
     }
 
-    /// Names the call in an error, unless it already has a name.
+    /// Names the call in an error, unless it already has a name. Of a bucket that is missing it says what to do.
     pub(crate) fn named(&self, error: Error) -> Error {
         let error = if error.operation().is_empty() { error.with_operation(self.operation) } else { error };
-        if error.url().is_empty() { error.with_url(self.url.as_str()) } else { error }
+        let error = if error.url().is_empty() { error.with_url(self.url.as_str()) } else { error };
+        if error.is_bucket_missing() && error.hint().is_none() { error.with_hint(CHECK_BUCKET) } else { error }
     }
 }
 

@@ -4,7 +4,7 @@ use http::header::SERVER;
 use http::{HeaderMap, StatusCode};
 
 use super::batch;
-use crate::backend::headers::{describes, is_page, of_a_stranger, text};
+use crate::backend::headers::{STRANGER, describes, is_page, of_a_stranger, text};
 use crate::backend::xml;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
@@ -40,11 +40,7 @@ impl Dialect for AzDialect {
         if batch::is_batch(headers) {
             return batch::parts(headers, body).map(drop).map_err(DocumentFault::Damaged);
         }
-        let root = xml::parse(body).map_err(DocumentFault::Damaged)?;
-        if root.name.eq_ignore_ascii_case("html") {
-            return Err(DocumentFault::Damaged("it is a web page".to_owned()));
-        }
-        if root.name == "Error" {
+        if xml::document(headers, body)?.name == "Error" {
             return Err(DocumentFault::Failed(service_error(headers, body)));
         }
         Ok(())
@@ -161,9 +157,11 @@ fn by_status(status: StatusCode, silent: bool, renewed: Again) -> (ErrorKind, Ag
     use Again::{Later, Never};
     use ErrorKind as K;
     match status.as_u16() {
+        // No document of the service: neither what was asked for nor one of its errors, which have codes.
+        200..=299 if silent => (K::Corrupt, Later, true, STRANGER),
         // A success status with an unknown error inside says nothing about what happened.
         200..=299 => (K::Io, Never, true, ""),
-        300..=399 => (K::InvalidConfig, Never, false, "the endpoint answers with a redirect, which is not followed"),
+        300..=399 => (K::InvalidConfig, Never, false, REDIRECTED),
         401 => (K::Unauthenticated, renewed, false, AUTHENTICATION),
         403 => (
             K::PermissionDenied,
@@ -185,6 +183,8 @@ fn by_status(status: StatusCode, silent: bool, renewed: Again) -> (ErrorKind, Ag
 const AUTHENTICATION: &str =
     "check the account's name and key (or the signature and its end), and this machine's clock";
 const CLOCK: &str = "this machine's clock is wrong: set it, for example with NTP";
+const REDIRECTED: &str = "the endpoint answers with a redirect, which is not followed: check the account's name and the \
+                          endpoint (account_host, connection_string)";
 const SLOWER: &str = "the service asked to slow down: use fewer workers, or spread over more accounts";
 
 #[cfg(test)]

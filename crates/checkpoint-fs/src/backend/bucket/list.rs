@@ -10,6 +10,7 @@ use http::Method;
 use super::meta::{bare_etag, iso_date};
 use super::storage::Inner;
 use crate::backend::encode::decode_listed;
+use crate::backend::headers::STRANGER;
 use crate::backend::listing::{Page, Pages, Question, damaged};
 use crate::backend::xml::{self, Element};
 use crate::error::Result;
@@ -28,7 +29,8 @@ impl Pages for Inner {
         let url = self.config.address.query_url(&query);
         let request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Document);
         let answer = Box::pin(self.transport.send(call, &request)).await.map_err(|f| f.error)?;
-        parse(&answer.body, self.config.vendor.encodes_page_tokens).map_err(|why| damaged(call, &why))
+        parse(&answer.body, self.config.vendor.encodes_page_tokens)
+            .map_err(|why| damaged(call, &why).with_hint(STRANGER))
     }
 }
 

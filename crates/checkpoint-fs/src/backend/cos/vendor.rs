@@ -79,6 +79,8 @@ fn verdict_of(code: &str) -> Option<Verdict> {
 
 const PATH_STYLE: &str = "the service wants the bucket's name in the host: set config_kwargs.s3.addressing_style to \
                           virtual, or leave it out";
+const REDIRECTED: &str = "the endpoint answers with a redirect, which is not followed: check the region \
+                          (client_kwargs.region_name, COS_REGION) and the endpoint (endpoint_url, COS_ENDPOINT)";
 const REPORT: &str = "this is a defect of this crate, or a proxy changes requests: please report it";
 
 /// Tells apart what COS reports under one code.
@@ -93,6 +95,7 @@ fn explain(verdict: &mut Verdict, status: StatusCode, _headers: &HeaderMap, erro
             );
         }
         "InvalidRequest" if error.message.contains("Content-MD5") => verdict.hint = Some(REPORT.to_owned()),
+        _ if status.is_redirection() => verdict.hint = Some(REDIRECTED.to_owned()),
         "" if status == StatusCode::PAYMENT_REQUIRED => {
             *verdict = Verdict::new(ErrorKind::PermissionDenied, Again::Never, false, "the account is in arrears");
         }

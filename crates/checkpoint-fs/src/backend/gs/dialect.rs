@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use crate::backend::headers::text;
+use crate::backend::headers::{STRANGER, is_page, of_a_stranger, page_for_document, text};
 use crate::backend::xml_dialect::{XmlDialect, is_missing_object};
 use crate::backend::{mixed, xml};
 use crate::error::ErrorKind;
@@ -67,6 +67,11 @@ pub(crate) fn missing(code: &str, message: &str) -> Missing {
     }
 }
 
+/// Whether an answer has a header that is the service's own.
+fn has_mark(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("x-goog-") || name == REQUEST_ID)
+}
+
 fn is_xml(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"<")
 }
@@ -95,13 +100,13 @@ impl Dialect for GsDialect {
         if error.code.starts_with(|c: char| c.is_ascii_uppercase()) {
             return XML.verdict(status, headers, error, false);
         }
-        judge(status, error)
+        let verdict = judge(status, error);
+        if error.code.is_empty() && is_page(headers) && !has_mark(headers) { of_a_stranger(verdict) } else { verdict }
     }
 
     /// Emulators have no request IDs; of an upload that began they say where it goes on.
     fn is_own(&self, headers: &HeaderMap) -> bool {
-        let marks = |name: &str| name.starts_with("x-goog-") || name == REQUEST_ID || name == LOCATION.as_str();
-        headers.keys().any(|name| marks(name.as_str()))
+        has_mark(headers) || headers.contains_key(LOCATION)
     }
 
     fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
@@ -117,8 +122,10 @@ impl Dialect for GsDialect {
             };
         }
         // An answer without a body is none that was waited for.
-        let value: serde_json::Value =
-            serde_json::from_slice(body).map_err(|e| DocumentFault::Damaged(format!("not JSON: {e}")))?;
+        let value: serde_json::Value = serde_json::from_slice(body).map_err(|e| {
+            let damaged = || DocumentFault::Damaged(format!("not JSON: {e}"));
+            page_for_document(headers, body).map_or_else(damaged, DocumentFault::Failed)
+        })?;
         if value.get("error").is_some() {
             return Err(DocumentFault::Failed(self.service_error(headers, body)));
         }
@@ -131,9 +138,11 @@ pub(crate) fn judge(status: StatusCode, error: &ServiceError) -> Verdict {
     use Again::{Later, Never, Renewed};
     use ErrorKind as K;
     let (kind, again, maybe_applied, hint) = match (status.as_u16(), error.code.as_str()) {
+        // No document of the service: neither what was asked for nor one of its errors, which have reasons.
+        (200..=299, "") => (K::Corrupt, Later, true, STRANGER),
         // A success status with an error inside says nothing about what happened.
         (200..=299, _) => (K::Io, Never, true, ""),
-        (300..=399, _) => (K::InvalidConfig, Never, false, "the endpoint answers with a redirect: check endpoint_url"),
+        (300..=399, _) => (K::InvalidConfig, Never, false, REDIRECTED),
         (400, _) if error.message.contains(CHECKSUM) => {
             (K::Corrupt, Later, false, "the bytes were changed or lost on their way to the service")
         }
@@ -176,6 +185,8 @@ fn xml_verdict(code: &str) -> Option<Verdict> {
 
 /// What to do about a bucket that is not there.
 pub(crate) const CHECK_BUCKET: &str = "check the bucket's name and the endpoint; no bucket is ever made here";
+const REDIRECTED: &str = "the endpoint answers with a redirect, which is not followed: check endpoint_url, \
+                          STORAGE_EMULATOR_HOST and the bucket's name";
 const PAYER: &str = "where the bucket is one that the requester pays for, set `requester_pays` and `project`";
 const PROTECTED: &str = "a retention policy or a hold protects the object";
 const SIGN_IN: &str = "the service does not accept the credentials, or there are none: give `token`, set \
@@ -282,6 +293,25 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_a_stranger_says_nothing_of_the_bucket() {
+        let page = |status: u16, mark: &'static str| {
+            let headers = HeaderMap::from_iter([
+                (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=UTF-8")),
+                (LOCATION, HeaderValue::from_static("https://evil.example/")),
+                (http::HeaderName::from_static(mark), HeaderValue::from_static("1")),
+            ]);
+            let said = GsDialect.service_error(&headers, b"<!DOCTYPE html><title>Error</title>");
+            GsDialect.verdict(StatusCode::from_u16(status).expect("valid"), &headers, &said, false)
+        };
+        let lost = page(404, "x-other");
+        assert_eq!((lost.kind, lost.again, lost.hint.as_deref()), (ErrorKind::Io, Again::Later, Some(STRANGER)));
+        assert_eq!(page(404, REQUEST_ID).kind, ErrorKind::NotFound);
+        assert_eq!(page(403, "x-other").hint.as_deref(), Some(STRANGER));
+        let moved = page(301, "x-other");
+        assert_eq!((moved.kind, moved.hint.as_deref()), (ErrorKind::InvalidConfig, Some(REDIRECTED)));
+    }
+
+    #[test]
     fn what_is_missing_is_told_apart() {
         for (code, message, expected) in [
             ("notFound", "No such object: b/k", Missing::Object),
@@ -300,9 +330,10 @@ mod tests {
     fn a_document_is_whole_json_without_an_error() {
         let check = |body: &[u8]| GsDialect.check_document(&HeaderMap::new(), body);
         assert_eq!(check(b"{\"name\":\"k\"}"), Ok(()));
-        for cut in [&b""[..], b"{\"name\":", b"<html></html>"] {
+        for cut in [&b""[..], b"{\"name\":", b"<DeleteResult>"] {
             assert!(matches!(check(cut), Err(DocumentFault::Damaged(_))));
         }
+        assert!(matches!(check(b"<html></html>"), Err(DocumentFault::Failed(_))));
         let Err(DocumentFault::Failed(said)) = check(b"{\"error\":{\"errors\":[{\"reason\":\"backendError\"}]}}")
         else {
             panic!("it failed")

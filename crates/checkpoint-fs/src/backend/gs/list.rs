@@ -36,7 +36,7 @@ impl Sent {
     /// # Errors
     /// `Corrupt` for what is no page of the service.
     pub(super) fn parse(call: &Call, body: &[u8]) -> Result<Self> {
-        let sent: Self = serde_json::from_slice(body).map_err(|e| damaged(call, &e.to_string()))?;
+        let sent: Self = serde_json::from_slice(body).map_err(|e| damaged(call, &e.to_string()).with_hint(STRANGER))?;
         if sent.kind == KIND {
             return Ok(sent);
         }

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, StatusCode};
 
+use super::endpoint::OssEndpoint;
 use crate::backend::xml;
 use crate::backend::xml_dialect::XmlDialect;
 use crate::error::ErrorKind;
@@ -16,6 +17,8 @@ const CAUSE: &str = "x-oss-ec";
 
 /// How the message names the endpoint that the service wants instead of the one that was asked.
 const ENDPOINT: &str = "endpoint=";
+/// What stands there for one that is not OSS's own. It is not repeated: whoever answered could name any place.
+const FOREIGN: &str = "(not OSS's own)";
 
 const XML: XmlDialect = XmlDialect { request_ids: &["x-oss-request-id"], codes: verdict_of, refine: name_endpoint };
 
@@ -30,7 +33,8 @@ impl Dialect for OssDialect {
         let body = hidden.as_deref().unwrap_or(body);
         let mut said = XML.service_error(headers, body);
         if let Some(endpoint) = xml::parse(body).ok().as_ref().and_then(|root| root.child("Endpoint")) {
-            add(&mut said, ENDPOINT, endpoint.text.trim());
+            let host = endpoint.text.trim();
+            add(&mut said, ENDPOINT, if is_own_host(host) { host } else { FOREIGN });
         }
         with_cause(said, headers)
     }
@@ -118,12 +122,29 @@ fn verdict_of(code: &str) -> Option<Verdict> {
     Some(Verdict::new(kind, again, false, hint))
 }
 
-/// Names the endpoint of a bucket that was asked for at another one.
-fn name_endpoint(verdict: &mut Verdict, _: StatusCode, _: &HeaderMap, error: &ServiceError) {
-    let Some(endpoint) = error.message.split(' ').find_map(|word| word.strip_prefix(ENDPOINT)) else { return };
-    // The code is AccessDenied, but no policy will change it.
-    let hint = format!("the bucket is in another region: set endpoint to https://{endpoint}");
+/// Names the endpoint of a bucket that was asked for at another one, where it is one of OSS's own.
+fn name_endpoint(verdict: &mut Verdict, status: StatusCode, _: &HeaderMap, error: &ServiceError) {
+    let hint = match error.message.split(' ').find_map(|word| word.strip_prefix(ENDPOINT)) {
+        Some(host) if is_own_host(host) => {
+            format!("the bucket is in another region: set endpoint to https://{host}")
+        }
+        Some(_) => format!("the service wants another endpoint for the bucket, which is not followed: {CHECK}"),
+        None if status.is_redirection() => {
+            format!("the endpoint answers with a redirect, which is not followed: {CHECK}")
+        }
+        None => return,
+    };
+    // The code may be AccessDenied, but no policy will change it.
     *verdict = Verdict::new(ErrorKind::InvalidConfig, Again::Never, false, &hint);
+}
+
+const CHECK: &str = "check the region (`region`, OSS_REGION) and the endpoint (`endpoint`, OSS_ENDPOINT)";
+
+/// Whether a text is the host of a service of OSS itself, without a bucket before it or a port.
+fn is_own_host(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    text.bytes().all(plain)
+        && OssEndpoint::parse(text, "").is_ok_and(|endpoint| endpoint.is_own && endpoint.bucket.is_none())
 }
 
 #[cfg(test)]
@@ -184,6 +205,37 @@ mod tests {
         let verdict = OssDialect.verdict(StatusCode::FORBIDDEN, &HeaderMap::new(), &said, true);
         assert_eq!((verdict.kind, verdict.again), (ErrorKind::InvalidConfig, Again::Never));
         assert!(verdict.hint.expect("has one").contains("https://oss-cn-beijing.aliyuncs.com"));
+    }
+
+    #[test]
+    fn an_endpoint_that_is_not_its_own_is_never_advised() {
+        let (none, status) = (HeaderMap::new(), StatusCode::FORBIDDEN);
+        for foreign in [
+            "evil.example",
+            "evil.example/.aliyuncs.com",
+            "oss-cn-x.aliyuncs.com.evil.example",
+            "evil.example?oss-cn-x.aliyuncs.com",
+            "evil.example#oss-cn-x.aliyuncs.com",
+            "someones-bucket.oss-cn-x.aliyuncs.com",
+            "oss-cn-x.aliyuncs.com:8080",
+            "user@oss-cn-x.aliyuncs.com",
+            "http://oss-cn-x.aliyuncs.com",
+            "other.aliyuncs.com",
+        ] {
+            let body = format!(
+                "<Error><Code>AccessDenied</Code><Message>No.</Message><Endpoint> {foreign} </Endpoint></Error>"
+            );
+            let said = OssDialect.service_error(&none, body.as_bytes());
+            let verdict = OssDialect.verdict(status, &none, &said, true);
+            let hint = verdict.hint.expect("has one");
+            assert_eq!(verdict.kind, ErrorKind::InvalidConfig, "{foreign}");
+            assert!(!hint.contains(foreign) && hint.contains("OSS_ENDPOINT"), "{hint}");
+            assert!(!said.message.contains(foreign), "{}", said.message);
+            // Nor where the words themselves say so.
+            let said = ServiceError { message: format!("use endpoint={foreign}"), ..said };
+            let hint = OssDialect.verdict(status, &none, &said, true).hint.expect("has one");
+            assert!(!hint.contains(foreign), "{hint}");
+        }
     }
 
     #[test]

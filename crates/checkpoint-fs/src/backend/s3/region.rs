@@ -35,14 +35,17 @@ pub(super) fn of_signatures(region: &str) -> &str {
 
 /// A name that could be part of a host; an empty one is for stores that want no region in signatures.
 fn check(region: &Setting<String>) -> Result<()> {
-    let text = region.value.as_str();
-    let plain = text.len() <= 63 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    let number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !plain || number || text.starts_with('-') || text.ends_with('-') {
+    if !region.value.is_empty() && !is_region(&region.value) {
         return Err(Error::invalid_config(format!("the region is not valid: source={}", region.source))
             .with_hint("a region looks like us-east-1; leave it out where the store has none"));
     }
     Ok(())
+}
+
+/// Whether a text could be the name of a region.
+pub(super) fn is_region(text: &str) -> bool {
+    let plain = (1..=63).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    plain && !text.bytes().all(|b| b.is_ascii_digit()) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
+use super::region::is_region;
 use crate::backend::bucket::{IfAbsent, Vendor};
+use crate::backend::headers::text;
 use crate::backend::multi_delete::Report;
 use crate::backend::xml_dialect::XmlDialect;
 use crate::transport::{ServiceError, SigV4, Verdict};
@@ -51,10 +53,12 @@ pub(crate) fn requester_pays() -> HeaderMap {
     HeaderMap::from_iter([(REQUEST_PAYER, HeaderValue::from_static("requester"))])
 }
 
-/// Names the region of a bucket that was asked for in another one.
+/// Names the region of a bucket that was asked for in another one. Nothing but a region is repeated: whoever answered
+/// could name any place.
 fn name_region(verdict: &mut Verdict, status: StatusCode, headers: &HeaderMap, error: &ServiceError) {
     if status.is_redirection() || error.code == "AuthorizationHeaderMalformed" {
-        verdict.hint = Some(match headers.get("x-amz-bucket-region").and_then(|r| r.to_str().ok()) {
+        let named = text(headers, "x-amz-bucket-region").filter(|region| is_region(region));
+        verdict.hint = Some(match named {
             Some(region) => format!("the bucket is in another region: set client_kwargs.region_name to {region}"),
             None => "the bucket is in another region or behind another endpoint: set client_kwargs.region_name \
                      or endpoint_url"
@@ -75,6 +79,11 @@ mod tests {
         let said = ServiceError { code: "PermanentRedirect".to_owned(), ..ServiceError::default() };
         let verdict = DIALECT.verdict(StatusCode::MOVED_PERMANENTLY, &headers, &said, false);
         assert!(verdict.hint.expect("has one").contains("eu-west-1"));
+        for stranger in ["evil.example", "x, and endpoint_url to http://evil", "-", ""] {
+            headers.insert("x-amz-bucket-region", HeaderValue::from_str(stranger).expect("plain"));
+            let hint = DIALECT.verdict(StatusCode::MOVED_PERMANENTLY, &headers, &said, false).hint.expect("has one");
+            assert!(hint.ends_with("set client_kwargs.region_name or endpoint_url"), "{stranger}: {hint}");
+        }
     }
 
     #[test]

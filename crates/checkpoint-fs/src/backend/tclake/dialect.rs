@@ -3,6 +3,7 @@
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use crate::backend::headers::page_for_document;
 use crate::error::ErrorKind;
 use crate::transport::{Again, Dialect, DocumentFault, ServiceError, Verdict};
 
@@ -17,13 +18,16 @@ impl Dialect for ApiDialect {
     }
 
     fn verdict(&self, status: StatusCode, _headers: &HeaderMap, error: &ServiceError, _temporary: bool) -> Verdict {
-        let (kind, again, hint) = by_code(&error.code).unwrap_or_else(|| by_status(status));
+        let (kind, again, hint) = by_code(&error.code).unwrap_or_else(|| by_status(status, error.code.is_empty()));
         // Every request only asks, so none has an effect that could be in doubt.
         Verdict { kind, again, maybe_applied: false, hint: (!hint.is_empty()).then(|| hint.to_owned()) }
     }
 
-    fn check_document(&self, _headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
-        let response = response(body).map_err(|why| DocumentFault::Damaged(why.to_owned()))?;
+    fn check_document(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), DocumentFault> {
+        let response = response(body).map_err(|why| match page_for_document(headers, body) {
+            Some(page) => DocumentFault::Failed(page),
+            None => DocumentFault::Damaged(why.to_owned()),
+        })?;
         error_of(&response).map_or(Ok(()), |said| Err(DocumentFault::Failed(said)))
     }
 }
@@ -113,11 +117,13 @@ fn by_family(code: &str) -> Option<Judgement> {
     })
 }
 
-/// Classifies an answer without a known code; with status 200 it is a failure that says no more.
-fn by_status(status: StatusCode) -> Judgement {
+/// Classifies an answer without a known code. With status 200 one with another is a failure that says no more, and
+/// one with none is not the service's.
+fn by_status(status: StatusCode, silent: bool) -> Judgement {
     use Again::{Later, Never};
     use ErrorKind as K;
     match status.as_u16() {
+        200..=299 if silent => (K::Corrupt, Later, ENDPOINT),
         300..=399 | 404 | 405 => (K::InvalidConfig, Never, ENDPOINT),
         401 | 403 => (K::PermissionDenied, Never, ENDPOINT),
         408 => (K::Timeout, Later, ""),
@@ -166,7 +172,7 @@ mod tests {
             (200, "InvalidParameterValue.CatalogName", K::InvalidConfig, Never, "names"),
             (200, "UnsupportedRegion", K::InvalidConfig, Never, "region"),
             (200, "NoSuchVersion", K::Unsupported, Never, "endpoint"),
-            (200, "", K::Io, Never, ""),
+            (200, "", K::Corrupt, Later, "endpoint"),
             (200, "Weird.Code", K::Io, Never, ""),
             (404, "", K::InvalidConfig, Never, "endpoint"),
             (302, "", K::InvalidConfig, Never, "endpoint"),
@@ -206,10 +212,12 @@ mod tests {
             let cut = ApiDialect.check_document(&HeaderMap::new(), &whole.as_bytes()[..end]);
             assert!(matches!(cut, Err(DocumentFault::Damaged(_))), "{}", &whole[..end]);
         }
-        for body in ["<html>welcome</html>", "[]", "{}", r#"{"Response": []}"#, r#"{"Response": null}"#, "1"] {
+        for body in ["", "[]", "{}", r#"{"Response": []}"#, r#"{"Response": null}"#, "1"] {
             let checked = ApiDialect.check_document(&HeaderMap::new(), body.as_bytes());
             assert!(matches!(checked, Err(DocumentFault::Damaged(_))), "{body}");
         }
+        let page = ApiDialect.check_document(&HeaderMap::new(), b"<!DOCTYPE html><html>welcome");
+        assert!(matches!(page, Err(DocumentFault::Failed(_))), "{page:?}");
         assert_eq!(ApiDialect.service_error(&HeaderMap::new(), b"<html>bad gateway"), ServiceError::default());
     }
 }

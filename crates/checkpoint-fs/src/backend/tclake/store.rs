@@ -9,6 +9,7 @@ use super::place::Place;
 use super::vended::VolumeCredentials;
 use crate::backend::bucket::{BucketConfig, BucketStorage};
 use crate::backend::cos::CosConfig;
+use crate::backend::headers::STRANGER;
 use crate::error::{ErrorKind, Result};
 use crate::location::Location;
 use crate::path::ObjectPath;
@@ -57,12 +58,12 @@ impl Dialect for VolumeDialect {
     fn verdict(&self, status: StatusCode, headers: &HeaderMap, error: &ServiceError, temporary: bool) -> Verdict {
         let mut verdict = self.cos.verdict(status, headers, error, temporary);
         let Self { place, region, .. } = self;
-        if error.code == "NoSuchBucket" {
+        if error.code == "NoSuchBucket" || status.is_redirection() {
             verdict.hint = Some(format!(
                 "the volume lies at {place}: where its bucket is not in {region}, set `cos_endpoint` to \
                  cos.<region>.myqcloud.com"
             ));
-        } else if verdict.kind == ErrorKind::PermissionDenied {
+        } else if verdict.kind == ErrorKind::PermissionDenied && verdict.hint.as_deref() != Some(STRANGER) {
             verdict.hint = Some(format!(
                 "the volume lies at {place}, and the credentials that the catalog gave do not allow this: ask for the \
                  right to read or write the volume"
