@@ -229,8 +229,9 @@ impl Pipeline {
         self
     }
 
-    /// Fails at once when an ID occurs twice in the input. Keeps all IDs in memory, as
-    /// those that are done are kept: each takes some ten bytes, and twice that while sets of them are merged.
+    /// Fails at once when an ID occurs twice in the input, a [plan](Pipeline::plan) too, which reads all IDs for that.
+    /// Keeps all IDs in memory, as those that are done are kept: each takes some ten bytes, and twice that while sets of
+    /// them are merged.
     #[must_use]
     pub fn check_unique(mut self, check: bool) -> Self {
         self.check_unique = check;

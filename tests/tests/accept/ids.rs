@@ -282,11 +282,34 @@ fn an_id_twice_in_one_task_is_refused_with_both_places() {
 }
 
 #[test]
+fn a_plan_that_looks_for_ids_that_are_twice_looks_at_done_rows_too() {
+    let job = Job::new();
+    write_parquet(&job.input().join("a.parquet"), &int_rows(0..20));
+    write_parquet(&job.input().join("b.parquet"), &int_rows(20..30));
+    job.run_until(20, 10, &[]);
+    job.plan(&["--check-unique"]).exits(0).numbers(&[("input_rows", 30), ("done_rows", 20), ("remaining_rows", 10)]);
+    write_parquet(&job.input().join("c.parquet"), &int_rows([30, 7]));
+    job.plan(&["--check-unique"]).exits(5).complains().says(&["id=7", "a.parquet row 7", "c.parquet row 1"]);
+
+    // Row hashes are not twice, and nothing is read to know it.
+    let job = Job::by_row_hash();
+    write_parquet(&job.input().join("a.parquet"), &int_rows(std::iter::repeat_n(1, 100_000)));
+    let plain = job.plan(&[]).exits(0).number("bytes_read");
+    let checked = job.plan(&["--check-unique"]).exits(0).numbers(&[("remaining_rows", 100_000)]);
+    assert_eq!(checked.number("bytes_read"), plain, "{}", checked.show());
+    std::fs::write(job.input().join("b.jsonl"), "{\"id\": 1}\n{\"id\": 1}\n").expect("a file is written");
+    job.plan(&["--check-unique"]).exits(0).numbers(&[("remaining_rows", 100_002)]);
+}
+
+#[test]
 fn an_id_twice_across_tasks_is_found_by_verify_or_at_once() {
     let job = Job::new();
     write_parquet(&job.input().join("a.parquet"), &int_rows(0..5));
     write_parquet(&job.input().join("b.parquet"), &int_rows(4..9));
     job.run_in_tasks(5, &["--check-unique"]).exits(5).complains().says(&["id=4", "a.parquet row 4", "b.parquet row 0"]);
+
+    assert_eq!(job.plan(&[]).exits(0).number("input_rows"), 10, "nobody looks unless asked to");
+    job.plan(&["--check-unique"]).exits(5).complains().says(&["id=4", "a.parquet row 4", "b.parquet row 0"]);
 
     let job = Job::new();
     write_parquet(&job.input().join("a.parquet"), &int_rows(0..5));

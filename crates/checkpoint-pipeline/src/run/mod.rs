@@ -209,6 +209,9 @@ pub(crate) async fn plan(pipeline: Pipeline) -> Result<PlanReport> {
         report.bytes_read = get(&pipeline.counters.bytes_read);
         return Ok(report);
     }
+    if pipeline.check_unique {
+        probe::check_unique(&pipeline, &prepared).await?;
+    }
     let counts = probe::count(&pipeline, &prepared, preview.ids).await?;
     report.bytes_read = get(&pipeline.counters.bytes_read);
     for (rows, done) in counts {

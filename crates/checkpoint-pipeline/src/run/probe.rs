@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::open_file::OpenFile;
 use super::prepare::Prepared;
+use super::repeats;
 use super::rows::Rows;
 use super::scout::{Closeness, Scout};
 use crate::error::{Error, ErrorKind, Result};
@@ -106,6 +107,12 @@ fn first_id(rows: &Arc<Rows>) -> Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+/// Ends where an ID of the input is there twice, as a run that looks for that would.
+pub(super) async fn check_unique(pipeline: &Pipeline, prepared: &Prepared) -> Result<()> {
+    let rows = Rows::new(pipeline, prepared, prepared.config.clone());
+    blocking(move || repeats::check_unique(&rows)).await
 }
 
 /// Rows, and done rows, of each file.

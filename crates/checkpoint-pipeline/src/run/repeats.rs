@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, show_id};
 
 use super::item::Places;
 use super::rows::Rows;
 use super::wrong_statistics::find_wrong_statistics;
 use crate::error::{Error, Result};
+use crate::row_hash;
 
 /// How many examples an error names.
 const EXAMPLES: usize = 3;
+/// Row hashes that are made at once.
+const HASHES: usize = 64 << 10;
 
 /// Every ID seen so far. Where it stood is found by reading the input once more, should it come again.
 #[derive(Debug)]
@@ -82,6 +86,40 @@ fn with_places(rows: &Arc<Rows>, mut repeats: Vec<Repeat>) -> Result<String> {
         format!("id={} at={first} and at={}", repeat.text, repeat.second)
     };
     Ok(repeats.into_iter().map(example).collect::<Vec<_>>().join("; "))
+}
+
+/// Looks through the IDs of the whole input, and of nothing else where that can be.
+///
+/// # Errors
+/// As [`Repeats::insert`], and as reading and the ID column give.
+pub(super) fn check_unique(rows: &Rows) -> Result<()> {
+    let narrow = rows.narrowed();
+    let mut seen = Repeats::new(&narrow);
+    for (file, total) in narrow.files.iter().zip(&narrow.totals) {
+        match (narrow.id_column(), total) {
+            (None, Some(total)) if !narrow.is_filtered() => {
+                // Row hashes are known without the rows.
+                let seed = row_hash::seed(&file.hash_key());
+                for start in (0..*total).step_by(HASHES) {
+                    let rows = start..(start + HASHES as u64).min(*total);
+                    let hashes = row_hash::array(seed, start, (rows.end - start) as usize);
+                    let places = Places { file: file.clone(), rows: rows.collect() };
+                    seen.insert(&narrow, &id_column(&(Arc::new(hashes) as ArrayRef))?, &places)?;
+                }
+            }
+            _ => {
+                let mut open = narrow.open_alone(file)?;
+                while let Some(piece) = open.next()? {
+                    seen.insert(&narrow, &piece.ids, &piece.places)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn id_column(ids: &ArrayRef) -> Result<IdColumn> {
+    IdColumn::try_new(ids)?.map_err(|problem| Error::bad_data(problem.to_string()))
 }
 
 /// The error for an input in which more rows are done than there are IDs: reads it once more for examples. Where no ID
