@@ -4,12 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use checkpoint_fs::{
-    CopyOptions, DeleteOptions, Entry, Error, ErrorKind, ListOptions, ObjectPath, ReadOptions, RenameOptions,
-    StatOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome,
+    CopyOptions, DeleteOptions, Entry, ListOptions, ObjectPath, ReadOptions, RenameOptions, StatOptions, StorageExt,
+    StorageRef, WriteMode, WriteOptions, WriteOutcome,
 };
 use checkpoint_store::RuntimeRef;
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
+
+use super::verdict::{Checked, Verdict, Wrong};
 
 /// Writers that race for one object.
 const RACERS: usize = 8;
@@ -22,58 +24,6 @@ const SKEW_NOTED: Duration = Duration::from_secs(60);
 const SKEW_REFUSED: Duration = Duration::from_secs(300);
 /// Names with everything that a multi-delete has to escape.
 const ODD_NAMES: [&str; 6] = ["plain", "a b+c", "&<>\"'", "%41 #?", "\u{e9}\u{1F600}", ".hidden"];
-
-/// How a check ended.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    /// It holds; what there is to say.
-    Holds(String),
-    /// It does not matter here, and why.
-    NotHere(String),
-    /// It holds, and something should be looked at.
-    Noted(String, &'static str),
-    /// It does not hold: what was seen, and what to do.
-    Fails(String, String),
-}
-
-/// What a check that went wrong has seen.
-#[derive(Debug)]
-pub(super) struct Wrong {
-    what: String,
-    advice: String,
-}
-
-impl Wrong {
-    fn new(what: impl Into<String>, advice: &str) -> Self {
-        Self { what: what.into(), advice: advice.to_owned() }
-    }
-}
-
-impl From<Error> for Wrong {
-    fn from(error: Error) -> Self {
-        let advice = error.hint().map_or_else(|| advice_for(error.kind()).to_owned(), str::to_owned);
-        Self { what: error.to_string(), advice }
-    }
-}
-
-impl From<Wrong> for Verdict {
-    fn from(wrong: Wrong) -> Self {
-        Verdict::Fails(wrong.what, wrong.advice)
-    }
-}
-
-fn advice_for(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::NotFound => "check the bucket's name, the region and the endpoint",
-        ErrorKind::PermissionDenied => "let these credentials read, write, list and delete below this URL",
-        ErrorKind::Unauthenticated => "check the key, the secret, the token, and this machine's clock",
-        ErrorKind::Timeout | ErrorKind::Io => "check the endpoint, the network and proxy variables",
-        ErrorKind::RateLimited => "the service is limiting requests: try later, or with fewer at once",
-        _ => "see the message, and docs/backends.md for what this backend can do",
-    }
-}
-
-type Checked = Result<Verdict, Wrong>;
 
 /// A scratch directory, and what the checks need besides.
 #[derive(Debug)]
