@@ -184,6 +184,25 @@ fn a_damaged_record_is_code_5_and_named() {
 }
 
 #[test]
+fn a_file_longer_than_any_that_belongs_there_is_named_and_not_read() {
+    for is_record in [true, false] {
+        let dir = kept();
+        let dir = dir.path();
+        let checkpoint = dir.join("job/checkpoint");
+        let file = if is_record { files(&checkpoint, ".parquet").remove(0) } else { checkpoint.join("_meta/job.json") };
+        // A hole, which takes no room on the disk.
+        fs::File::options().write(true).open(&file).expect("opens").set_len(64 << 30).expect("grows");
+        let name = file.file_name().expect("has one").to_string_lossy();
+        for command in
+            [&["ids", "job/checkpoint", "--count"][..], &["verify", "job/checkpoint", "--output", "job/output"]]
+        {
+            let complained = ckpt(dir, command).complains(5, &name);
+            assert!(complained.err.contains("is longer than any that belongs there"), "{}", complained.err);
+        }
+    }
+}
+
+#[test]
 fn another_output_is_code_3() {
     let dir = kept();
     for command in ["verify", "recover"] {

@@ -114,6 +114,13 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
+    /// For a whole object that is longer than the caller of the read allows.
+    pub(crate) fn too_long(limit: u64) -> Self {
+        let message = format!("the object is longer than any that belongs there: limit={limit}");
+        Self::new(ErrorKind::Corrupt, message)
+            .with_hint("something else wrote it, or a server on the way makes it up: look at what is there")
+    }
+
     /// Names the operation that failed (`read`, `write`, `list`, ...).
     #[must_use]
     pub fn with_operation(mut self, operation: &'static str) -> Self {

@@ -158,8 +158,26 @@ options! {
         /// The bytes wanted, half open; the whole object when `None`. A range that ends beyond the object is
         /// cut at its end; one that starts there or beyond gives no bytes.
         range: Option<Range<u64>>,
+        /// The most bytes of a whole object. One that is longer is `Corrupt`, and no more than this is read of
+        /// it: for files that a server or another writer may have made arbitrarily long. A range is its own limit.
+        limit: Option<u64>,
     }
 }
+
+impl ReadOptions {
+    /// The range, or the whole of an object of this size.
+    ///
+    /// # Errors
+    /// `Corrupt` for a whole that is longer than the limit.
+    pub fn whole_or_range(&self, size: u64) -> Result<Range<u64>> {
+        match (&self.range, self.limit) {
+            (Some(range), _) => Ok(range.clone()),
+            (None, Some(limit)) if size > limit => Err(Error::too_long(limit)),
+            (None, _) => Ok(0..size),
+        }
+    }
+}
+
 options! {
     /// Options of [`Storage::write`] and [`Storage::writer`].
     WriteOptions {

@@ -16,6 +16,7 @@ use crate::id::{IdColumn, IdSet, show_id};
 use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, timestamp};
+use crate::lengths;
 use crate::names::{JobId, TaskName, owner};
 use crate::record::{self, DataFile, RecordFacts};
 use crate::recovery::{RecoveryReport, Verdict, sweep_plan};
@@ -205,6 +206,7 @@ impl Attempt {
             write_token: format!("{:016x}{:016x}", runtime.random(), runtime.random()),
         };
         let bytes = record::encode(&self.ready.fingerprint.id_column, &ids, &facts)?;
+        let bytes = lengths::checked(bytes, &format_args!("the record of task {task}"))?;
         PreparedTask::new(facts, &self.ready.fingerprint.id_column, bytes).map(TaskRecord)
     }
 

@@ -1,12 +1,13 @@
 //! A checkpoint directory, and the JSON files in it.
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef, WriteMode, WriteOptions, WriteOutcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::layout;
+use crate::lengths::{checked, whole};
 use crate::record::Damage;
 use crate::runtime::RuntimeRef;
 
@@ -78,7 +79,7 @@ pub(crate) async fn create(
 
 /// Reads a JSON file of `_meta`; `None` where there is none.
 pub(crate) async fn read_json<T: DeserializeOwned>(storage: &StorageRef, path: &ObjectPath) -> Result<Option<T>> {
-    let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else { return Ok(None) };
+    let Some(read) = storage.read_optional(path, whole()).await? else { return Ok(None) };
     parse_json(&read.bytes, &storage.url_of(path), FORMAT).map(Some)
 }
 
@@ -111,5 +112,5 @@ pub(crate) fn to_json(value: &impl Serialize) -> Result<Bytes> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::bad_data("a file of the checkpoint cannot be written as JSON").with_source(e))?;
     bytes.push(b'\n');
-    Ok(bytes.into())
+    checked(bytes.into(), &"a file of the checkpoint")
 }

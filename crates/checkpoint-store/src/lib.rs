@@ -62,6 +62,7 @@ mod id;
 mod job;
 mod layout;
 mod lease;
+mod lengths;
 mod listing;
 mod merged;
 mod names;

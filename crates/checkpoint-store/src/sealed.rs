@@ -1,12 +1,13 @@
 //! JSON files of `_meta` that end in a checksum of themselves: a flipped bit must not change what counts.
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef};
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::checkpoint::{damaged_file, parse_json, to_json};
 use crate::error::Result;
+use crate::lengths::whole;
 
 /// What comes before the digits, and after them: the last field of the object, on a line of its own.
 const OPENING: &[u8] = b"  \"crc32\": \"";
@@ -36,7 +37,7 @@ pub(crate) async fn read_sealed<T: DeserializeOwned>(
     (since, newest): (u32, u32),
     format: impl Fn(&T) -> u32,
 ) -> Result<Option<T>> {
-    let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else { return Ok(None) };
+    let Some(read) = storage.read_optional(path, whole()).await? else { return Ok(None) };
     let url = storage.url_of(path);
     let value: T = parse_json(&read.bytes, &url, newest)?;
     match is_whole(&read.bytes) {

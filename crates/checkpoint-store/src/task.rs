@@ -1,13 +1,12 @@
 //! One task: the pending record before its data, the committed record after it.
 
 use bytes::Bytes;
-use checkpoint_fs::{
-    ErrorKind as Fs, ObjectPath, ReadOptions, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOutcome,
-};
+use checkpoint_fs::{ErrorKind as Fs, ObjectPath, RenameOptions, StorageExt, StorageRef, WriteMode, WriteOutcome};
 
 use crate::checkpoint::create;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout;
+use crate::lengths::whole;
 use crate::record::{self, RecordFacts};
 
 /// A task's record, checked and encoded, and written nowhere yet.
@@ -100,7 +99,7 @@ impl PreparedTask {
     /// The pending record was not there to be renamed, so nothing is in flight: either an earlier try of this
     /// commit published it, or the next owner swept it away.
     async fn pending_gone(&self, storage: &StorageRef, error: checkpoint_fs::Error) -> CommitOutcome {
-        match storage.read_optional(&self.committed, ReadOptions::new()).await {
+        match storage.read_optional(&self.committed, whole()).await {
             Ok(None) => CommitOutcome::Conflict(
                 Error::conflict(format!(
                     "the pending record of task {} was taken away: url={}",
@@ -124,7 +123,7 @@ impl PreparedTask {
 
     /// Settles a doubtful commit by reading the record: only ours carries our token.
     async fn read_back(&self, storage: &StorageRef, doubt: Error) -> CommitOutcome {
-        let read = match storage.read_optional(&self.committed, ReadOptions::new()).await {
+        let read = match storage.read_optional(&self.committed, whole()).await {
             Ok(Some(read)) => read,
             // Nothing is there now. The request that was in doubt may still land.
             Ok(None) => return CommitOutcome::Unknown(self.doubtful(&doubt)),

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use checkpoint_fs::{
-    CopyOptions, DeleteOptions, ErrorKind, ListOptions, ObjectPath, Retry, StorageExt, StorageRef, WriteOutcome,
+    CopyOptions, DeleteOptions, ErrorKind, ListOptions, ObjectPath, ReadOptions, Retry, StorageExt, StorageRef,
+    WriteOutcome,
 };
 use checkpoint_testkit::proxy::{Hardship, Passing};
 use checkpoint_tests::{Backend, Stand, on_each_backend};
@@ -17,6 +18,7 @@ on_each_backend! {
     reads_survive,
     reads_end_with_their_kind,
     a_length_that_lies_gives_no_part_of_an_object,
+    what_never_ends_is_not_read_for_ever,
     ranges_and_descriptions_survive,
     writes_survive,
     writes_that_never_work_are_not_done,
@@ -138,6 +140,38 @@ async fn a_length_that_lies_gives_no_part_of_an_object(backend: Backend) -> Resu
         let error = failed("read", bounded("read", get(&storage, "k")).await?)?;
         ensure!(error.kind() == ErrorKind::Corrupt && error.retry() == Retry::Exhausted, "{hardship:?}: {error:?}");
     }
+    Ok(())
+}
+
+/// An object and a page of a listing that go on for ever, with and without a length: memory is not filled with them.
+async fn what_never_ends_is_not_read_for_ever(backend: Backend) -> Result<()> {
+    let stand = Stand::start(backend).await?;
+    let storage = stand.open().await?;
+    put(&storage, "k", noise(1000)).await?;
+    for length in [None, Some(1 << 40)] {
+        stand.proxy.plan(move |_| Some(Hardship::Endless { length }));
+        let limited = ReadOptions::new().limit(Some(10_000));
+        let error = failed("read", bounded("read", storage.read(&path("k")?, limited)).await?)?;
+        ensure!(error.kind() == ErrorKind::Corrupt, "{length:?}: {error:?}");
+        let error = failed("list", bounded("list", storage.list_files(&ObjectPath::root(), true)).await?)?;
+        ensure!(error.kind() == ErrorKind::Corrupt, "{length:?}: {error:?}");
+        let range = ReadOptions::new().range(Some(0..500));
+        let read = bounded("read", storage.read(&path("k")?, range)).await?;
+        // A server may send the whole for a part, if it says how long the whole is.
+        match length {
+            None => ensure!(failed("read", read)?.kind() == ErrorKind::Corrupt),
+            Some(length) => {
+                let read = read?;
+                ensure!(read.bytes.len() == 500 && read.meta.size == length, "{:?}", read.meta);
+            }
+        }
+    }
+    // A whole object of a length that nobody says has one that is assumed.
+    stand.proxy.plan(|_| Some(Hardship::Endless { length: None }));
+    let error = failed("read", bounded("read", get(&storage, "k")).await?)?;
+    ensure!(error.kind() == ErrorKind::Corrupt, "{error:?}");
+    stand.proxy.calm();
+    ensure!(get(&storage, "k").await? == noise(1000));
     Ok(())
 }
 

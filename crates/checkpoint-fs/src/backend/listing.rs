@@ -11,6 +11,10 @@ use crate::path::ObjectPath;
 use crate::storage::{Entry, ListOptions, ObjectMeta};
 use crate::transport::Call;
 
+/// Pages in a row that have no entry. Some services send a few, where much was deleted, each for a thousand keys or
+/// more; a listing that has no end is told from one that is merely slow.
+const MAX_EMPTY: u32 = 100_000;
+
 /// One page as the service sent it, keys decoded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
@@ -56,6 +60,8 @@ struct Listing<P> {
     after: Option<ObjectPath>,
     next: Option<String>,
     circle: Circle,
+    /// Pages without an entry since the last that had one.
+    empty: u32,
     ended: bool,
 }
 
@@ -98,6 +104,7 @@ pub(crate) fn list<P: Pages>(
         after: options.start_after,
         next: None,
         circle: Circle::default(),
+        empty: 0,
         ended: false,
     };
     stream::try_unfold(listing, |listing| async move {
@@ -122,6 +129,7 @@ impl<P: Pages> Listing<P> {
             next: self.next.as_deref(),
         };
         let page = self.pages.page(&self.call, question).await?;
+        self.empty = if page.files.is_empty() && page.prefixes.is_empty() { self.empty + 1 } else { 0 };
         let mut entries = Vec::with_capacity(page.files.len() + page.prefixes.len());
         for (key, meta) in page.files {
             if let Some(path) = self.path_of(&key, false)? {
@@ -141,6 +149,12 @@ impl<P: Pages> Listing<P> {
             next if next == self.next => return Err(damaged(&self.call, "the next page is this page")),
             Some(next) if self.circle.closes(&next) => {
                 return Err(damaged(&self.call, "its pages come round again and have no end"));
+            }
+            Some(_) if self.empty >= MAX_EMPTY => {
+                let error = damaged(&self.call, &format!("{MAX_EMPTY} pages in a row have no entry"));
+                return Err(
+                    error.with_hint("if the bucket keeps versions, let a lifecycle rule remove old delete markers")
+                );
             }
             next => self.next = next,
         }
@@ -188,6 +202,33 @@ mod tests {
         assert_eq!(names(book(), ListOptions::new()).await.expect("lists"), ["a", "c", "d"]);
         let after = ListOptions::new().start_after(Some(ObjectPath::parse("a").expect("valid")));
         assert_eq!(names(book(), after).await.expect("lists"), ["c", "d"]);
+    }
+
+    /// Gives empty pages, each with a token of its own, but for every `n`th.
+    struct Endless(u64);
+
+    #[async_trait]
+    impl Pages for Endless {
+        async fn page(&self, _call: &Call, question: Question<'_>) -> Result<Page> {
+            let number: u64 = question.next.map_or(0, |token| token.parse().unwrap_or_default());
+            let has_entry = number > 0 && number.is_multiple_of(self.0);
+            let files = has_entry.then(|| (format!("r/{number:08}"), ObjectMeta::new(1))).into_iter().collect();
+            Ok(Page { files, prefixes: Vec::new(), next: Some((number + 1).to_string()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn empty_pages_have_an_end_and_those_between_entries_do_not_count() {
+        let listed = |every: u64| {
+            let call = Call::new("list", "s3://b/r".to_owned(), None);
+            let root = ObjectPath::parse("r").expect("valid");
+            list(Arc::new(Endless(every)), call, root, &ObjectPath::root(), ListOptions::new())
+        };
+        let error = listed(u64::MAX).next().await.expect("an answer").expect_err("no entries for ever");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Corrupt, "list"), "{error}");
+        let between = u64::from(MAX_EMPTY) - 1;
+        let found: Vec<_> = listed(between).take(3).try_collect().await.expect("entries go on");
+        assert_eq!(found.len(), 3);
     }
 
     #[tokio::test]

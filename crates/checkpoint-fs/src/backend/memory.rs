@@ -149,7 +149,11 @@ impl Storage for MemoryStorage {
         let objects = lock(&self.objects);
         let object = objects.get(&self.at(path)).ok_or_else(|| self.missing("read", path))?;
         let len = object.bytes.len() as u64;
-        let range = options.range.map_or(0..len, |r| r.start.min(len)..r.end.min(len).max(r.start.min(len)));
+        let range = options
+            .whole_or_range(len)
+            .map_err(|e| e.with_operation("read").with_url(format!("{}/{path}", self.url)))?;
+        let start = range.start.min(len);
+        let range = start..range.end.min(len).max(start);
         Ok(ReadResult {
             bytes: object.bytes.slice(range.start as usize..range.end as usize),
             meta: object.meta.clone(),

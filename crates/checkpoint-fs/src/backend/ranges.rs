@@ -7,13 +7,38 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::backend::headers::content_range;
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::storage::{ObjectMeta, ReadResult};
-use crate::transport::{Answer, Call, Failure, Transport};
+use crate::storage::{ObjectMeta, ReadOptions, ReadResult};
+use crate::transport::{Answer, Call, Failure, Transport, Wanted, content_length};
 
-/// A range as it is asked for. Longer objects than its end allows do not exist, and some servers read the end
-/// as a signed number.
-pub(crate) fn askable(range: Range<u64>) -> Range<u64> {
-    range.start..range.end.min(i64::MAX as u64)
+/// A read as a request is told of it: what the answer may hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// The range, not empty; the whole object when `None`.
+    pub(crate) range: Option<Range<u64>>,
+    /// The most bytes of a whole object.
+    pub(crate) limit: Option<u64>,
+}
+
+impl Asked {
+    /// What the options ask for; `None` for a range without bytes.
+    pub(crate) fn new(options: &ReadOptions) -> Option<Self> {
+        // Longer objects than this end allows do not exist, and some servers read the end as a signed number.
+        let range = options.range.as_ref().map(|range| range.start..range.end.min(i64::MAX as u64));
+        let is_empty = range.as_ref().is_some_and(|range| range.start >= range.end);
+        (!is_empty).then_some(Self { range, limit: options.limit })
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        match &self.range {
+            Some(range) => Wanted::Until { end: range.end },
+            None => Wanted::Whole { limit: self.limit.unwrap_or(u64::MAX) },
+        }
+    }
+
+    /// The offset of the first byte.
+    pub(crate) fn start(&self) -> u64 {
+        self.range.as_ref().map_or(0, |range| range.start)
+    }
 }
 
 /// The header's value for a range that is not empty, or for the whole object. The whole is asked for as a range,
@@ -39,8 +64,8 @@ pub(crate) fn taken(
     let asked = match (asked, status) {
         (range, StatusCode::PARTIAL_CONTENT) => range.unwrap_or(0..u64::MAX),
         (range, StatusCode::OK) => {
-            let meta = describe(&headers, body.len() as u64);
-            // A server may ignore the range.
+            // A server may ignore the range. It was read no further then than the range's end.
+            let meta = describe(&headers, content_length(&headers).unwrap_or(body.len() as u64));
             let range = range.unwrap_or(0..u64::MAX);
             let cut = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(body.len());
             return Ok(ReadResult { bytes: body.slice(cut(range.start)..cut(range.end)), meta });

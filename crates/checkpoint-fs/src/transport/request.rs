@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::guard::Guard;
 
 /// The longest answer that is read where no object was asked for; what services send is a tenth of it at most.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_ANSWER: u64 = 64 << 20;
 /// The longest answer of a service that gives credentials.
 #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
-const MAX_SMALL: usize = 1 << 20;
+const MAX_SMALL: u64 = 1 << 20;
 
 /// What requests are made for: one call of a storage method. Names errors and bounds attempts.
 #[derive(Debug, Clone)]
@@ -34,13 +34,22 @@ impl Call {
     }
 }
 
+/// What is wanted of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All of it. One that is longer than the limit is refused.
+    Whole { limit: u64 },
+    /// A range with this end. A server that answers with the whole object is read no further.
+    Until { end: u64 },
+}
+
 /// What a successful answer must look like to be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerForm {
     /// Any bytes.
     Bytes,
     /// The bytes of an object. They say where they end, so that what is cut short is not taken for whole.
-    Object,
+    Object(Wanted),
     /// A whole document of the service's kind (XML for S3), which may say that it failed after all. The
     /// service may work long before it answers, so more time is given.
     Document,
@@ -63,7 +72,7 @@ impl AnswerForm {
     }
 
     /// The longest answer that is read where it is no object.
-    pub(crate) fn longest(self) -> usize {
+    pub(crate) fn longest(self) -> u64 {
         match self {
             #[cfg(any(feature = "s3", feature = "oss", feature = "gs", feature = "az"))]
             Self::Small => MAX_SMALL,

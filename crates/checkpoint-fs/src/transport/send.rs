@@ -6,25 +6,23 @@ use std::time::{Duration, SystemTime};
 
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
-use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, DATE, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT};
-use http::{HeaderMap, Method, StatusCode, Version};
+use http::header::{DATE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tokio::sync::Semaphore;
 
+use super::body::{self, Body, UNKNOWN_LENGTH};
 use super::{
     Again, Answer, AnswerForm, Call, Dialect, DocumentFault, Failure, Request, RetryPolicy, ServiceError, Signer,
     WallClock,
 };
-use crate::backend::headers::{STRANGER, content_range};
+use crate::backend::headers::STRANGER;
 use crate::credentials::{CredentialCache, Credentials, Issued};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::guard::Guard;
 
 /// The slowest transfer that an attempt waits for, in bytes a second.
 const SLOWEST: u64 = 256 << 10;
-/// The length that is assumed of a body that does not say its own.
-const UNKNOWN_LENGTH: u64 = 64 << 20;
 /// How much longer a document may take, since the service works before it answers.
 const DOCUMENT_PATIENCE: u32 = 4;
 /// Bodies above this are signed off the async threads.
@@ -159,32 +157,29 @@ impl Transport {
             Ok(Ok(response)) => response,
         };
         let (status, headers) = (response.status(), response.headers().clone());
-        let length = content_length(&headers);
-        let is_delimited = length.is_some() || says_its_end(&response);
-        let is_object = request.answer == AnswerForm::Object && status.is_success();
-        let most = if is_object { object_length(&headers) } else { request.answer.longest() };
-        let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH).min(most as u64));
+        let length = body::content_length(&headers);
+        let is_delimited = length.is_some() || body::says_its_end(&response);
+        let is_object = matches!(request.answer, AnswerForm::Object(_)) && status.is_success();
+        let bounds = body::bounds(request.answer, status, &headers).map_err(Trouble::lasting)?;
+        let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH).min(bounds.most));
         let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
-        let body = match tokio::time::timeout(limit, read_body(response, length, most)).await {
-            Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
-            Ok(Err(error)) => return Err(cut_short(error)),
-            Ok(Ok(None)) if is_object => {
-                let message = format!("the answer goes on behind its end: length={most}");
-                return Err(Trouble::passing(Error::new(ErrorKind::Corrupt, message), true));
-            }
-            Ok(Ok(None)) => {
-                let message = format!("the answer is longer than any that the service has: most={most}");
-                return Err(Trouble {
-                    again: Again::Never,
-                    ..Trouble::passing(Error::new(ErrorKind::Corrupt, message), true)
-                });
-            }
-            Ok(Ok(Some(body))) => body,
-        };
+        let Body { bytes: body, is_longer } =
+            match tokio::time::timeout(limit, body::read(response, length, bounds.most)).await {
+                Err(_) => return Err(Trouble::passing(too_slow("the answer stopped half way", limit), true)),
+                Ok(Err(error)) => return Err(cut_short(error)),
+                Ok(Ok(body)) => body,
+            };
+        if is_longer && !bounds.is_cut {
+            let what = if is_object { "goes on behind its end" } else { "is longer than any that the service has" };
+            let error = Error::new(ErrorKind::Corrupt, format!("the answer {what}: limit={}", bounds.most));
+            let again = if is_object { Again::Later } else { Again::Never };
+            return Err(Trouble { again, ..Trouble::passing(error, true) });
+        }
         // Not before its body is in: what the dialect learns may end the guard.
         self.parts.dialect.answered(&headers);
         if let Some(length) = length
             && request.method != Method::HEAD
+            && !is_longer
             && length != body.len() as u64
         {
             let error = Error::new(
@@ -314,21 +309,6 @@ fn transfer_time(bytes: u64) -> Duration {
     Duration::from_secs(bytes / SLOWEST)
 }
 
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
-}
-
-/// The most bytes that an answer with an object can have: a part that says where it lies has no others.
-fn object_length(headers: &HeaderMap) -> usize {
-    let length = content_range(headers).and_then(|(first, last, _)| last.checked_sub(first)?.checked_add(1));
-    length.and_then(|length| usize::try_from(length).ok()).unwrap_or(usize::MAX)
-}
-
-/// Whether the end of an answer without a length is told by anything but the end of the connection.
-fn says_its_end(response: &reqwest::Response) -> bool {
-    response.version() >= Version::HTTP_2 || response.headers().contains_key(TRANSFER_ENCODING)
-}
-
 /// How long the service wants to be left alone: in seconds, or until a date by its own clock, which the
 /// answer's `Date` tells (by ours where it has none).
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
@@ -339,26 +319,6 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let date = |text: &str| SystemTime::try_from(DateTime::from_str(text.trim(), Format::HttpDate).ok()?).ok();
     let now = headers.get(DATE).and_then(|sent| date(sent.to_str().ok()?)).unwrap_or(now);
     Some(date(text)?.duration_since(now).unwrap_or_default())
-}
-
-/// Reads all of a body, or gives `None` where it is longer than `most`; the common single piece is not copied.
-async fn read_body(
-    mut response: reqwest::Response,
-    length: Option<u64>,
-    most: usize,
-) -> reqwest::Result<Option<Bytes>> {
-    let Some(first) = response.chunk().await? else { return Ok(Some(Bytes::new())) };
-    if length == Some(first.len() as u64) {
-        return Ok(Some(first));
-    }
-    let expected = length.unwrap_or(0).min(UNKNOWN_LENGTH) as usize;
-    let mut body = BytesMut::with_capacity(expected.max(first.len()));
-    body.extend_from_slice(&first);
-    while body.len() <= most {
-        let Some(piece) = response.chunk().await? else { return Ok(Some(body.freeze())) };
-        body.extend_from_slice(&piece);
-    }
-    Ok(None)
 }
 
 fn not_sent(error: reqwest::Error) -> Trouble {

@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use checkpoint_fs::{ReadOptions, StorageExt, StorageRef};
+use checkpoint_fs::{StorageExt, StorageRef};
 use futures::future::try_join;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,7 @@ use super::side::{self, TaskFacts};
 use crate::error::{Error, Result};
 use crate::id::IdColumn;
 use crate::layout;
+use crate::lengths::whole_of;
 use crate::merged::{FORMAT, MergedRecord};
 use crate::names::MergedName;
 use crate::record::{self, Damage, Decoded, Record};
@@ -55,8 +56,8 @@ impl MergedBytes {
     /// `Storage`; damage, also where one of them is gone, is the inner answer.
     pub(crate) async fn read(storage: &StorageRef, merged: &MergedRecord) -> Result<std::result::Result<Self, Damage>> {
         let (record, facts) = (layout::committed(&merged.name.to_string())?, layout::merged_facts(&merged.name)?);
-        let record = storage.read_optional(&record, ReadOptions::new());
-        let facts = storage.read_optional(&facts, ReadOptions::new());
+        let record = storage.read_optional(&record, whole_of(Some(merged.bytes)));
+        let facts = storage.read_optional(&facts, whole_of(Some(merged.facts.bytes)));
         let (record, facts) = try_join(record, facts).await?;
         Ok(match (record, facts) {
             (Some(record), Some(facts)) => Ok(Self { record: record.bytes, facts: facts.bytes }),
@@ -97,7 +98,7 @@ pub(super) async fn load_facts(
     storage: &StorageRef,
     merged: &MergedRecord,
 ) -> Result<std::result::Result<Vec<TaskFacts>, Damage>> {
-    let read = storage.read_optional(&layout::merged_facts(&merged.name)?, ReadOptions::new()).await?;
+    let read = storage.read_optional(&layout::merged_facts(&merged.name)?, whole_of(Some(merged.facts.bytes))).await?;
     Ok(match read {
         Some(read) => decode_facts(read.bytes, merged),
         None => Err("the facts beside it are gone".to_owned().into()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::concat;
 use bytes::Bytes;
-use checkpoint_fs::{ObjectPath, ReadOptions, StorageExt, StorageRef, WriteOutcome};
+use checkpoint_fs::{ObjectPath, StorageExt, StorageRef, WriteOutcome};
 use futures::future::try_join_all;
 
 use super::choose::{Part, choose, sizes};
@@ -17,6 +17,7 @@ use crate::checkpoint::{Checkpoint, create};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{IdClass, IdColumn};
 use crate::layout;
+use crate::lengths::whole;
 use crate::merged::{FORMAT, MergedRecord, SideFile};
 use crate::names::{JobId, MergedName, TaskName};
 use crate::record::Damage;
@@ -183,7 +184,7 @@ impl Merger<'_> {
         let column = self.plan.id_column.clone();
         let gone = || Damage::from("it is gone, though it counts".to_owned());
         let whole = match &part.source {
-            Source::Task(name) => match storage.read_optional(&layout::committed(name)?, ReadOptions::new()).await? {
+            Source::Task(name) => match storage.read_optional(&layout::committed(name)?, whole()).await? {
                 None => Err(gone()),
                 Some(read) => {
                     let name = name.clone();

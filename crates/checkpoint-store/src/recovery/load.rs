@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
-use checkpoint_fs::{ObjectMeta, ObjectPath, ReadOptions, StorageExt};
+use checkpoint_fs::{ObjectMeta, ObjectPath, StorageExt};
 use futures::channel::oneshot;
 use futures::stream::{self, Stream, StreamExt};
 use tokio::sync::Semaphore;
@@ -16,6 +16,7 @@ use crate::compact::MergedBytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::IdClass;
 use crate::layout;
+use crate::lengths::whole_of;
 use crate::listing::Listing;
 use crate::merged::MergedRecord;
 use crate::names::TaskName;
@@ -211,7 +212,7 @@ impl<F> Reader<F> {
     {
         match wanted.file {
             File::Task { path, named } => {
-                let answer = self.read_task(&wanted.name, &path, named).await?;
+                let answer = self.read_task(&wanted.name, &path, named, wanted.size).await?;
                 Ok(vec![(wanted.name, answer)])
             }
             File::Merged(merged) => self.read_merged(*merged).await,
@@ -241,13 +242,13 @@ impl<F> Reader<F> {
         .await
     }
 
-    async fn read_task<T>(self: &Arc<Self>, name: &str, path: &ObjectPath, named: bool) -> Result<T>
+    async fn read_task<T>(self: &Arc<Self>, name: &str, path: &ObjectPath, named: bool, size: Option<u64>) -> Result<T>
     where
         T: Send + 'static,
         F: Fn(&str, Loaded, &Bytes) -> Result<T> + Send + Sync + 'static,
     {
         let storage = &self.checkpoint.storage;
-        let Some(read) = storage.read_optional(path, ReadOptions::new()).await? else {
+        let Some(read) = storage.read_optional(path, whole_of(size)).await? else {
             return (self.handle)(name, Loaded::Missing, &Bytes::new());
         };
         let _permit = self.decoding.acquire().await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use checkpoint_fs::{ReadOptions, StorageExt, StorageRef, WriteOptions};
+use checkpoint_fs::{StorageExt, StorageRef, WriteOptions};
 
 use super::close::apply;
 use super::plan::{Plan, Wants, plan};
@@ -15,6 +15,7 @@ use crate::complete::OutputView;
 use crate::data::DataReader;
 use crate::error::{Error, Result};
 use crate::layout::{self, RECORD};
+use crate::lengths::whole;
 use crate::names::TaskName;
 use crate::snapshot::Snapshot;
 
@@ -223,7 +224,7 @@ async fn set_aside(checkpoint: &Checkpoint, snapshot: &Snapshot, plan: &Plan) ->
             copies.push((layout::merged_facts(&merged.name)?, layout::damaged(&format!("{name}.facts{RECORD}"))?));
         }
         for (from, to) in copies {
-            let Some(read) = checkpoint.storage.read_optional(&from, ReadOptions::new()).await? else { continue };
+            let Some(read) = checkpoint.storage.read_optional(&from, whole()).await? else { continue };
             let written = checkpoint.storage.write(&to, read.bytes, WriteOptions::new()).await?;
             written.into_result(checkpoint.url())?;
         }

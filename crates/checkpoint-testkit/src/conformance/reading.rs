@@ -10,6 +10,7 @@ use super::{Case, case};
 pub(super) const CASES: &[Case] = &[
     case!(ranges_are_cut_at_the_end_of_the_object),
     case!(metadata_agrees_wherever_it_comes_from),
+    case!(what_is_longer_than_its_reader_allows_is_refused),
     case!(a_missing_object_is_not_found),
     case!(a_directory_is_no_object),
 ];
@@ -58,6 +59,24 @@ async fn metadata_agrees_wherever_it_comes_from(s: &Subject) -> Result<()> {
         ensure!(meta.size == 1234, "the listing says size={}", meta.size);
         ensure!(meta.etag.is_none() || meta.etag == stat.etag, "etags: {:?} {:?}", meta.etag, stat.etag);
     }
+    Ok(())
+}
+
+async fn what_is_longer_than_its_reader_allows_is_refused(s: &Subject) -> Result<()> {
+    s.put("x", noise(100_000, 1)).await?;
+    s.put("empty", "").await?;
+    let limited = |limit| ReadOptions::new().limit(Some(limit));
+    for limit in [100_000, u64::MAX] {
+        let read = s.storage.read(&path("x")?, limited(limit)).await?;
+        ensure!(read.bytes == noise(100_000, 1) && read.meta.size == 100_000, "limit {limit}: {:?}", read.meta);
+    }
+    for limit in [0, 1, 99_999] {
+        expect_kind(s.storage.read(&path("x")?, limited(limit)).await, ErrorKind::Corrupt, "limited read")?;
+    }
+    ensure!(s.storage.read(&path("empty")?, limited(0)).await?.bytes.is_empty(), "nothing is no longer than nothing");
+    // A range is its own limit.
+    let read = s.storage.read(&path("x")?, limited(1).range(Some(10..30))).await?;
+    ensure!(read.bytes == noise(100_000, 1)[10..30], "a range gave {} bytes", read.bytes.len());
     Ok(())
 }
 

@@ -45,6 +45,11 @@ pub enum Hardship {
     UnsaidLength,
     /// The answer is half of what it was, and says so: only what is in it can tell.
     HalfDocument,
+    /// The answer is a whole object that goes on for ever, as long as anybody reads it.
+    Endless {
+        /// The length that it says.
+        length: Option<u64>,
+    },
     /// The server never sees the request; this is answered.
     Answered {
         /// The status.
@@ -213,6 +218,14 @@ impl Shared {
             None | Some(Hardship::Late(_)) => {
                 connection.send_raw(&answer.whole()).await?;
                 return Ok(After::Goes);
+            }
+            Some(Hardship::Endless { length }) => {
+                connection.send_raw(&answer.endless_head(length)).await?;
+                // Chunks; where the answer says a length these are bytes like others.
+                let piece = format!("1000\r\n{}\r\n", "x".repeat(0x1000)).repeat(16);
+                loop {
+                    connection.send_raw(piece.as_bytes()).await?;
+                }
             }
             Some(hardship) => hardship,
         };

@@ -46,6 +46,20 @@ impl Passed {
         head.into_bytes()
     }
 
+    /// The head of a whole object with this length, or with one that nobody knows: it comes in chunks.
+    pub(super) fn endless_head(&self, length: Option<u64>) -> Vec<u8> {
+        let mut head = "HTTP/1.1 200 Endless\r\n".to_owned();
+        for (name, value) in self.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-range")) {
+            // Writing to a text never fails.
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        let _ = match length {
+            Some(length) => write!(head, "Content-Length: {length}\r\n\r\n"),
+            None => write!(head, "Transfer-Encoding: chunked\r\n\r\n"),
+        };
+        head.into_bytes()
+    }
+
     /// The answer as it should be.
     pub(super) fn whole(&self) -> Vec<u8> {
         [self.head(Some(self.body.len())), self.body.clone()].concat()

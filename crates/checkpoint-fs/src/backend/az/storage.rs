@@ -1,7 +1,6 @@
 //! The storage: the trait's methods over one container and prefix.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,6 +16,7 @@ use super::signer::AzSigner;
 use super::wire::{AzWire, RANGE};
 use super::{batch, copy, delete, write, writer};
 use crate::backend::headers::{content_range, object_meta};
+use crate::backend::ranges::Asked;
 use crate::backend::{flat, listing, ranges};
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
@@ -143,14 +143,14 @@ impl Inner {
     }
 
     /// Reads an object, or a range of it.
-    async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
-        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, range.clone()))).await
+    async fn get(&self, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
+        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, asked))).await
     }
 
-    async fn get_once(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+    async fn get_once(&self, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
         let mut request = self.wire.blob(Method::GET, key, &[], Bytes::new());
-        request.answer = AnswerForm::Object;
-        let value = ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
+        request.answer = AnswerForm::Object(asked.wanted());
+        let value = ranges::header(asked.range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
         request.headers.insert(RANGE, value);
         let answer = self.transport.send(call, &request).await?;
         if is_directory(&answer.headers) {
@@ -162,10 +162,9 @@ impl Inner {
             && content_range(&answer.headers).is_none()
         {
             let read = self.get_nothing(call, key).await.map_err(Failure::unsent)?;
-            let start = range.map_or(0, |r| r.start);
-            return ranges::behind_the_end(read, start).map_err(|e| Failure::unsent(call.named(e)));
+            return ranges::behind_the_end(read, asked.start()).map_err(|e| Failure::unsent(call.named(e)));
         }
-        ranges::taken(answer, range, object_meta).map_err(|e| Failure::unsent(call.named(e)))
+        ranges::taken(answer, asked.range.clone(), object_meta).map_err(|e| Failure::unsent(call.named(e)))
     }
 
     /// The answer to a range that holds no bytes.
@@ -198,17 +197,13 @@ impl Storage for AzStorage {
     async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult> {
         let call = self.inner.call("read", path, options.guard.as_ref());
         let key = self.inner.key_to_read(path, &call)?;
-        let range = options.range.map(ranges::askable);
-        if range.as_ref().is_some_and(|r| r.start >= r.end) {
-            return self.inner.get_nothing(&call, &key).await;
-        }
-        let start = range.as_ref().map_or(0, |r| r.start);
-        match Box::pin(self.inner.get(&call, &key, range)).await {
+        let Some(asked) = Asked::new(&options) else { return self.inner.get_nothing(&call, &key).await };
+        match Box::pin(self.inner.get(&call, &key, &asked)).await {
             Ok(read) => Ok(read),
             // Behind the end, or all of an object without bytes.
             Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
                 let read = self.inner.get_nothing(&call, &key).await?;
-                ranges::behind_the_end(read, start).map_err(|e| call.named(e))
+                ranges::behind_the_end(read, asked.start()).map_err(|e| call.named(e))
             }
             Err(failure) => Err(failure.error),
         }

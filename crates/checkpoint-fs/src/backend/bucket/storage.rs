@@ -1,7 +1,6 @@
 //! The storage: the trait's methods over one bucket and prefix.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -20,6 +19,7 @@ use super::vendor::IfAbsent;
 use super::wire::{PLACEHOLDER, Wire};
 use super::{delete, promise, versioning, write, writer};
 use crate::backend::bridge::{Bridge, LiveCall};
+use crate::backend::ranges::Asked;
 use crate::backend::{flat, listing, multi_delete, ranges};
 use crate::capability::{Capabilities, Versioning};
 use crate::credentials::CredentialCache;
@@ -219,18 +219,18 @@ impl Inner {
 
     /// Reads an object, or a range of it. A request of our own: OpenDAL takes a range that is cut at the
     /// object's end for a damaged one, and does not give the metadata that came with the bytes.
-    async fn get(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
-        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, range.clone()))).await
+    async fn get(&self, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
+        ranges::until_sound(&self.transport, call, || Box::pin(self.get_once(call, key, asked))).await
     }
 
-    async fn get_once(&self, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+    async fn get_once(&self, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
         let url = self.config.address.object_url(key);
-        let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
-        let value = ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
+        let mut request = self.wire.request(Method::GET, url, Bytes::new(), AnswerForm::Object(asked.wanted()));
+        let value = ranges::header(asked.range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?;
         request.headers.insert(RANGE, value);
         request.headers.extend(self.config.vendor.range_header.clone());
         let answer = self.transport.send(call, &request).await?;
-        ranges::taken(answer, range, object_meta).map_err(|e| Failure::unsent(call.named(e)))
+        ranges::taken(answer, asked.range.clone(), object_meta).map_err(|e| Failure::unsent(call.named(e)))
     }
 
     /// The answer to a range that holds no bytes.
@@ -263,17 +263,13 @@ impl Storage for BucketStorage {
             return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
         }
         let key = self.inner.key(path, &call)?;
-        let range = options.range.map(ranges::askable);
-        if range.as_ref().is_some_and(|r| r.start >= r.end) {
-            return self.inner.get_nothing(&call, &key).await;
-        }
-        let start = range.as_ref().map_or(0, |r| r.start);
-        match Box::pin(self.inner.get(&call, &key, range)).await {
+        let Some(asked) = Asked::new(&options) else { return self.inner.get_nothing(&call, &key).await };
+        match Box::pin(self.inner.get(&call, &key, &asked)).await {
             Ok(read) => Ok(read),
             // Behind the end, or all of an object without bytes.
             Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
                 let read = self.inner.get_nothing(&call, &key).await?;
-                ranges::behind_the_end(read, start).map_err(|e| call.named(e))
+                ranges::behind_the_end(read, asked.start()).map_err(|e| call.named(e))
             }
             Err(failure) => Err(failure.error),
         }

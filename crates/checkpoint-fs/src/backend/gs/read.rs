@@ -1,7 +1,5 @@
 //! Reading: descriptions, whole objects, and ranges.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, RANGE};
 use http::{HeaderValue, Method, StatusCode};
@@ -9,10 +7,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::crc32c::Crc32c;
 use super::resource::{self, Resource};
 use super::storage::Inner;
-use crate::backend::ranges;
+use crate::backend::ranges::{self, Asked};
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::storage::{ObjectMeta, ReadResult};
-use crate::transport::{AnswerForm, Call, Failure};
+use crate::transport::{AnswerForm, Call, Failure, content_length};
 
 /// Asks for an object's description.
 pub(super) async fn describe(inner: &Inner, call: &Call, key: &str, fields: &str) -> Result<Resource, Failure> {
@@ -30,32 +28,31 @@ pub(super) async fn stat(inner: &Inner, call: &Call, key: &str) -> Result<(Objec
 }
 
 /// Reads an object, or a range of it that is not empty; again where what came was damaged on its way.
-pub(super) async fn get(
-    inner: &Inner,
-    call: &Call,
-    key: &str,
-    range: Option<Range<u64>>,
-) -> Result<ReadResult, Failure> {
-    ranges::until_sound(&inner.transport, call, || Box::pin(get_once(inner, call, key, range.clone()))).await
+pub(super) async fn get(inner: &Inner, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
+    ranges::until_sound(&inner.transport, call, || Box::pin(get_once(inner, call, key, asked))).await
 }
 
-async fn get_once(inner: &Inner, call: &Call, key: &str, range: Option<Range<u64>>) -> Result<ReadResult, Failure> {
+async fn get_once(inner: &Inner, call: &Call, key: &str, asked: &Asked) -> Result<ReadResult, Failure> {
     let url = inner.object_url(key, &[("alt", "media")]);
-    let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Object);
+    let mut request = inner.request(Method::GET, url, Bytes::new(), AnswerForm::Object(asked.wanted()));
     // Objects that are kept compressed come as they are kept, so that sizes, ranges and checksums are right.
     request.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     // The whole comes with a checksum.
-    if range.is_some() {
-        request.headers.insert(RANGE, ranges::header(range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?);
+    if asked.range.is_some() {
+        request
+            .headers
+            .insert(RANGE, ranges::header(asked.range.as_ref()).map_err(|e| Failure::unsent(call.named(e)))?);
     }
     let answer = inner.transport.send(call, &request).await?;
+    let is_whole = content_length(&answer.headers).is_none_or(|length| length == answer.body.len() as u64);
     if answer.status == StatusCode::OK
+        && is_whole
         && let Some(sum) = resource::checksum(&answer.headers)
         && sum != Crc32c::of(&answer.body).text()
     {
         return Err(damaged(call, &format!("other bytes than the checksum says: crc32c={sum}")));
     }
-    ranges::taken(answer, range, resource::downloaded).map_err(|e| Failure::unsent(call.named(e)))
+    ranges::taken(answer, asked.range.clone(), resource::downloaded).map_err(|e| Failure::unsent(call.named(e)))
 }
 
 /// An answer that does not count.

@@ -13,6 +13,7 @@ use super::config::GsConfig;
 use super::dialect::GsDialect;
 use super::{copy, delete, read, upload, writer};
 use crate::backend::encode::encode_query;
+use crate::backend::ranges::Asked;
 use crate::backend::{flat, listing, multi_delete, ranges};
 use crate::capability::Capabilities;
 use crate::credentials::CredentialCache;
@@ -156,17 +157,14 @@ impl Storage for GsStorage {
             return Err(call.named(Error::new(ErrorKind::NotFound, "the root is not an object")));
         }
         let key = self.inner.key(path, &call)?;
-        match options.range.map(ranges::askable) {
-            Some(r) if r.start >= r.end => self.inner.get_nothing(&call, &key).await,
-            Some(r) => match Box::pin(read::get(&self.inner, &call, &key, Some(r.clone()))).await {
-                Ok(read) => Ok(read),
-                Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    let read = self.inner.get_nothing(&call, &key).await?;
-                    ranges::behind_the_end(read, r.start).map_err(|e| call.named(e))
-                }
-                Err(failure) => Err(failure.error),
-            },
-            None => Box::pin(read::get(&self.inner, &call, &key, None)).await.map_err(|f| f.error),
+        let Some(asked) = Asked::new(&options) else { return self.inner.get_nothing(&call, &key).await };
+        match Box::pin(read::get(&self.inner, &call, &key, &asked)).await {
+            Ok(read) => Ok(read),
+            Err(f) if f.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) && asked.range.is_some() => {
+                let read = self.inner.get_nothing(&call, &key).await?;
+                ranges::behind_the_end(read, asked.start()).map_err(|e| call.named(e))
+            }
+            Err(failure) => Err(failure.error),
         }
     }
 

@@ -242,7 +242,8 @@ impl Inner {
         Guard::check(options.guard.as_ref())?;
         let (fd, stat) = self.object(path, OFlags::RDONLY)?;
         let meta = meta_of(&stat);
-        let range = options.range.clone().unwrap_or(0..meta.size);
+        let range =
+            options.whole_or_range(meta.size).map_err(|e| e.with_operation("read").with_url(self.url_of(path)))?;
         let start = range.start.min(meta.size);
         let wanted = range.end.min(meta.size).saturating_sub(start);
         let length = usize::try_from(wanted).map_err(|_| Fault::TooLarge(wanted))?;
