@@ -12,7 +12,7 @@ use crate::closed::ClosedList;
 use crate::compact::data_files_of;
 use crate::complete::{CompleteFile, OutputView};
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{IdColumn, IdSet, show_id};
+use crate::id::{IdColumn, IdSet, UniqueIds, show_id};
 use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, timestamp};
@@ -171,12 +171,22 @@ impl Attempt {
     /// `BadData` for an ID that is null, empty, of another type, twice in the task, or done already;
     /// `InvalidConfig` for a task or a data file that is not named as this attempt's are.
     pub fn record(&self, task: &TaskName, ids: &ArrayRef, plan: TaskPlan) -> Result<TaskRecord> {
-        self.check_names(task, &plan)?;
         let problem = |p: crate::IdProblem| Error::bad_data(format!("{p} task={task}"));
-        let ids = IdColumn::try_new(ids)?.map_err(problem)?;
-        if let Some(duplicate) = ids.duplicate() {
-            return Err(problem(duplicate));
+        let column = IdColumn::try_new(ids)?.map_err(problem)?;
+        let mut unique = UniqueIds::new();
+        if let Some(repeat) = unique.add(&column) {
+            return Err(problem(repeat.problem(&column)));
         }
+        self.record_unique(task, unique, plan)
+    }
+
+    /// As [`record`](Attempt::record), for IDs that were checked on their way.
+    ///
+    /// # Errors
+    /// As `record`.
+    pub fn record_unique(&self, task: &TaskName, ids: UniqueIds, plan: TaskPlan) -> Result<TaskRecord> {
+        self.check_names(task, &plan)?;
+        let ids = ids.into_column()?;
         if ids.class().to_string() != self.ready.fingerprint.id_class {
             return Err(Error::bad_data(format!(
                 "the IDs of a task are of another type than the job's: job={} task={}",

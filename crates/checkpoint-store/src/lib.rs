@@ -91,7 +91,7 @@ pub use data::{DataReader, ParquetIds};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
     CompactIdSet, ExactIdSet, GrowingIdSet, HashKey, IdClass, IdColumn, IdProblem, IdSet, IdSetBuilder, IdSetOptions,
-    RepeatedId, Repeats, UniqueIds, array_in_utc, in_utc, show_id,
+    RepeatedId, Repeats, UniqueIds, array_in_utc, in_utc, same_ids, show_id,
 };
 pub use job::{Difference, Fingerprint, InputFile, JobFile};
 pub use layout::FAILED_DIR;

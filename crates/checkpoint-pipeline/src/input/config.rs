@@ -9,8 +9,8 @@ use super::budget::ReadAhead;
 use super::footers::Footers;
 use super::text::TextSchemas;
 
-/// How files are cut into batches. All of it is deterministic: the same file and the same configuration
-/// give the same batches, in every attempt.
+/// How files are cut into batches. All of it is deterministic, unless batches need not be [filled](Self::with_filled):
+/// the same file and the same configuration give the same batches, in every attempt.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadConfig {
@@ -24,11 +24,13 @@ pub struct ReadConfig {
     pub columns: Option<Vec<String>>,
     /// Bytes of a Parquet row group that are asked for at once.
     pub(crate) at_once: u64,
+    /// Whether rows are copied to fill a batch.
+    pub(crate) filled: bool,
 }
 
 impl Default for ReadConfig {
     fn default() -> Self {
-        Self { batch_rows: 1024, batch_bytes: 16 << 20, columns: None, at_once: 8 << 20 }
+        Self { batch_rows: 1024, batch_bytes: 16 << 20, columns: None, at_once: 8 << 20, filled: true }
     }
 }
 
@@ -56,6 +58,14 @@ impl ReadConfig {
     #[must_use]
     pub fn with_columns(mut self, columns: Option<Vec<String>>) -> Self {
         self.columns = columns;
+        self
+    }
+
+    /// Says whether rows are copied to fill batches; they are. Where not, only few rows are joined with those that
+    /// follow them, and a batch may straddle a multiple of its most rows.
+    #[must_use]
+    pub fn with_filled(mut self, filled: bool) -> Self {
+        self.filled = filled;
         self
     }
 

@@ -9,6 +9,10 @@ use arrow::datatypes::DataType;
 use super::config::ReadConfig;
 use super::sizes::{decoded_size, rows_to_reach};
 
+/// What a batch that need not be full has at the least, one or the other: fewer cost more by the batch than by the row.
+const LEAST_ROWS: u64 = 1024;
+const LEAST_BYTES: u64 = 1 << 20;
+
 /// Takes decoded chunks of any size in row order and gives batches: none straddles a multiple of
 /// `batch_rows`, none goes on once its decoded size has reached `batch_bytes`, and small chunks are joined.
 /// Holds one chunk and at most one batch that is being joined.
@@ -16,6 +20,7 @@ use super::sizes::{decoded_size, rows_to_reach};
 pub(super) struct Windows {
     rows: u64,
     bytes: u64,
+    filled: bool,
     joinable: bool,
     /// The position of the first row that was not given out yet.
     position: u64,
@@ -33,6 +38,7 @@ impl Windows {
         Self {
             rows: config.window(),
             bytes: config.cut_bytes(),
+            filled: config.filled,
             joinable: schema.fields().iter().all(|f| joins_safely(f.data_type())),
             position: 0,
             limit: u64::MAX,
@@ -112,7 +118,7 @@ impl Windows {
                 self.chunk = Some(chunk);
                 break;
             }
-            let room = self.rows - next % self.rows;
+            let room = if self.filled { self.rows - next % self.rows } else { self.rows - self.pending_rows };
             let most = room.min(chunk.num_rows() as u64).min(self.limit - next) as usize;
             let rows = rows_to_reach(&chunk, 0, most, self.bytes.saturating_sub(self.pending_bytes));
             let piece = chunk.slice(0, rows);
@@ -122,12 +128,18 @@ impl Windows {
             self.pending_rows += rows as u64;
             self.pending_bytes += decoded_size(&piece);
             self.pending.push(piece);
-            if rows as u64 == room || self.pending_bytes >= self.bytes || !self.joinable {
+            let is_enough = !self.filled && self.chunk.is_none() && self.is_worth_a_batch();
+            if rows as u64 == room || self.pending_bytes >= self.bytes || !self.joinable || is_enough {
                 return self.flush();
             }
         }
         let ended = if self.is_at_limit() { self.limit_ends } else { at_end };
         if ended { self.flush() } else { Ok(None) }
+    }
+
+    /// Whether what is pending need not wait for more.
+    fn is_worth_a_batch(&self) -> bool {
+        self.pending_rows >= self.rows.min(LEAST_ROWS) || self.pending_bytes >= LEAST_BYTES
     }
 
     fn flush(&mut self) -> Result<Option<(u64, RecordBatch)>, arrow::error::ArrowError> {
@@ -221,6 +233,22 @@ mod tests {
             let mut windows = Windows::new(&config, &chunks[0].schema());
             let shape: Vec<_> = run(&mut windows, chunks).iter().map(|(p, b)| (*p, b.num_rows(), first(b))).collect();
             assert_eq!(shape, [(0, 10, 0), (10, 10, 10), (20, 10, 20), (30, 5, 30)], "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn batches_that_need_not_be_full_are_the_chunks_but_for_small_ones() {
+        let config = ReadConfig::new().with_batch_rows(4096).with_filled(false);
+        let cuts = [0, 3000, 5000, 5010, 5020, 14_000, 14_100];
+        let chunks: Vec<_> = cuts.windows(2).map(|c| numbers(c[0], c[1])).collect();
+        let buffers: Vec<_> = chunks.iter().map(|chunk| chunk.column(0).to_data().buffers()[0].data_ptr()).collect();
+        let mut windows = Windows::new(&config, &chunks[0].schema());
+        let batches = run(&mut windows, chunks);
+        let shape: Vec<_> = batches.iter().map(|(p, b)| (*p, b.num_rows(), first(b))).collect();
+        let expected = [(0, 3000), (3000, 2000), (5000, 4096), (9096, 4096), (13_192, 908)];
+        assert_eq!(shape, expected.map(|(position, rows)| (position, rows, position as i64)));
+        for (at, buffer) in [(0, 0), (1, 1), (3, 4)] {
+            assert_eq!(batches[at].1.column(0).to_data().buffers()[0].data_ptr(), buffers[buffer], "not copied");
         }
     }
 

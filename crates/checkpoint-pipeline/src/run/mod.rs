@@ -8,6 +8,7 @@ mod feed;
 mod item;
 mod lanes;
 mod open_file;
+mod own_thread;
 mod prepare;
 mod probe;
 mod repeats;
@@ -140,6 +141,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
     counters.set_phase(Phase::Running);
     let (sender, receiver) = mpsc::channel(pipeline.workers);
     let receiver = tokio::sync::Mutex::new(receiver);
+    let workers = (0..pipeline.workers).map(|_| Worker::new(shared.clone(), &receiver)).collect::<Result<Vec<_>>>()?;
     let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), look)?;
     let reading = tokio::task::spawn_blocking(move || feed.run(&sender));
     // A stop asks every worker to end its task with the batches that it has.
@@ -150,7 +152,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
         halt.cancel();
         std::future::pending().await
     };
-    let workers = join_all((0..pipeline.workers).map(|_| Worker::new(shared.clone(), &receiver).run()));
+    let workers = join_all(workers.into_iter().map(Worker::run));
     let results: Vec<Result<()>> = tokio::select! {
         results = workers => results,
         never = watch => never,

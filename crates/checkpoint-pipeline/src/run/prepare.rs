@@ -73,7 +73,8 @@ impl Prepared {
         // Every worker can have a batch in hand and one waiting.
         let share = pipeline.memory / (2 * pipeline.workers.max(1) * pipeline.transform.memory_factor().max(1));
         let batch_bytes = share.clamp(1 << 20, 32 << 20);
-        let config = ReadConfig::new().with_batch_rows(rows).with_batch_bytes(batch_bytes);
+        let filled = pipeline.transform.fills_batches() || pipeline.batch_rows.is_some();
+        let config = ReadConfig::new().with_batch_rows(rows).with_batch_bytes(batch_bytes).with_filled(filled);
         let output_format = pipeline.output_format.unwrap_or_else(|| format_of_all(&files));
         Ok(Self { files, totals, context, config, checkpoint, output, output_format, fingerprint })
     }

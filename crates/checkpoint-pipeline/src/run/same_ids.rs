@@ -1,15 +1,11 @@
 //! IDs under the type that the output began with: an input that was written again with other widths or
 //! encodings of the same IDs goes on into the same columns.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Schema};
-use checkpoint_store::IdClass;
-
-use crate::error::{Error, Result};
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use checkpoint_store::{IdClass, same_ids};
 
 /// The batch with its ID column in the type that `expected` has for it, where the two types are of one class
 /// and no value changes on the way. Everything else is left as it is, for the comparison of schemas to name.
@@ -27,7 +23,7 @@ fn converted(expected: &Schema, id_column: &str, output: &RecordBatch) -> Option
         return None;
     }
     let ids = output.column(index);
-    let same = exactly(ids, before.data_type())?;
+    let same = same_ids(ids, before.data_type())?;
     let mut columns = output.columns().to_vec();
     columns[index] = same;
     let mut fields: Vec<_> = output.schema_ref().fields().iter().cloned().collect();
@@ -36,37 +32,10 @@ fn converted(expected: &Schema, id_column: &str, output: &RecordBatch) -> Option
     RecordBatch::try_new(Arc::new(schema), columns).ok()
 }
 
-/// The IDs of several batches as one column, in the first of their types that holds them all.
-///
-/// # Errors
-/// `BadData` when none does.
-pub(super) fn concat(batches: &[ArrayRef]) -> Result<ArrayRef> {
-    let fits = |to: &DataType| batches.iter().map(|ids| exactly(ids, to)).collect::<Option<Vec<_>>>();
-    let Some(batches) = batches.iter().find_map(|ids| fits(ids.data_type())) else {
-        let types: BTreeSet<String> = batches.iter().map(|ids| ids.data_type().to_string()).collect();
-        let types = types.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(Error::bad_data(format!("no type holds all IDs of a task: types={types}"))
-            .with_hint("make the input files agree on the type of the ID column"));
-    };
-    let arrays: Vec<&dyn Array> = batches.iter().map(AsRef::as_ref).collect();
-    arrow::compute::concat(&arrays).map_err(|e| Error::bad_data(format!("the IDs of a task do not fit together: {e}")))
-}
-
-/// The values in another type; `None` when one of them does not come back the same.
-fn exactly(ids: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
-    if ids.data_type() == to {
-        return Some(ids.clone());
-    }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let there = cast_with_options(ids, to, &options).ok()?;
-    let back = cast_with_options(&there, ids.data_type(), &options).ok()?;
-    (back.as_ref() == ids.as_ref()).then_some(there)
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, Int64Array, LargeStringArray, StringArray, TimestampMillisecondArray, UInt64Array};
-    use arrow::datatypes::{Field, TimeUnit};
+    use arrow::array::{ArrayRef, Int32Array, Int64Array, LargeStringArray, StringArray, TimestampMillisecondArray};
+    use arrow::datatypes::{DataType, Field, TimeUnit};
 
     use super::*;
 
@@ -83,23 +52,6 @@ mod tests {
         assert_eq!(type_after(DataType::Int64, Arc::new(Int32Array::from(vec![1, -1]))), DataType::Int64);
         assert_eq!(type_after(DataType::Int32, Arc::new(Int64Array::from(vec![1, -1]))), DataType::Int32);
         assert_eq!(type_after(DataType::Utf8, Arc::new(LargeStringArray::from(vec!["a"]))), DataType::Utf8);
-    }
-
-    #[test]
-    fn the_ids_of_a_task_come_together_in_a_type_that_holds_them() {
-        let narrow: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
-        let wide: ArrayRef = Arc::new(Int64Array::from(vec![3]));
-        let huge: ArrayRef = Arc::new(Int64Array::from(vec![1_i64 << 40]));
-        let top: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX]));
-        let together = |batches: &[&ArrayRef]| {
-            let batches: Vec<ArrayRef> = batches.iter().map(|ids| (*ids).clone()).collect();
-            concat(&batches).map(|ids| (ids.len(), ids.data_type().clone()))
-        };
-        assert_eq!(together(&[&narrow, &wide]).unwrap(), (3, DataType::Int32));
-        assert_eq!(together(&[&narrow, &huge]).unwrap(), (3, DataType::Int64));
-        assert_eq!(together(&[&narrow, &top]).unwrap(), (3, DataType::UInt64));
-        let below: ArrayRef = Arc::new(Int64Array::from(vec![-1]));
-        assert!(together(&[&below, &top]).is_err());
     }
 
     #[test]

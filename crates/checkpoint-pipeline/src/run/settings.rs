@@ -45,7 +45,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) -> Result<Self> {
         let share = pipeline.memory / pipeline.workers.max(1);
-        let in_memory = (share / 8).clamp(1 << 20, 16 << 20);
+        // Beyond it a task goes through a temporary file, and is written twice.
+        let in_memory = (share / 3).clamp(1 << 20, 32 << 20);
         let encode = EncodeOptions::new().row_group_bytes((share / 4).clamp(4 << 20, 64 << 20)).spool_memory(in_memory);
         let encoded_units = u32::try_from(pipeline.memory as u64 / 4 / UNIT).unwrap_or(u32::MAX).max(1);
         Ok(Self {
@@ -55,7 +56,7 @@ impl Shared {
             counters: pipeline.counters(),
             id_column: pipeline.ids.column().to_owned(),
             format: prepared.output_format,
-            task_size: TaskSize::of(pipeline, in_memory),
+            task_size: TaskSize::of(pipeline, in_memory / 8 * 3),
             max_failed_rows: pipeline.max_failed_rows,
             halt: CancellationToken::new(),
             encoded: Semaphore::new(encoded_units as usize),

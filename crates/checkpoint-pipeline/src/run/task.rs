@@ -8,7 +8,6 @@ use checkpoint_store::{CommitOutcome, DataFile, FAILED_DIR, TaskName, TaskPlan, 
 
 use super::failing::{self, Applied};
 use super::item::{Item, Places};
-use super::same_ids;
 use super::settings::Shared;
 use super::task_size::Filled;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,7 +22,6 @@ pub(super) struct OpenTask {
     encoder: Option<FileEncoder>,
     failed: Option<FileEncoder>,
     failed_rows: u64,
-    ids: Vec<ArrayRef>,
     id_bytes: u64,
     seen: UniqueIds,
     places: Vec<Places>,
@@ -47,7 +45,6 @@ impl OpenTask {
             encoder: None,
             failed: None,
             failed_rows: 0,
-            ids: Vec::new(),
             id_bytes: 0,
             seen: UniqueIds::new(),
             places: Vec::new(),
@@ -116,7 +113,6 @@ impl OpenTask {
         }
         self.rows += item.records.num_rows() as u64;
         self.id_bytes += array_bytes(item.ids.array());
-        self.ids.push(item.ids.array().clone());
         self.places.push(item.places.clone());
         shared.counters.spent(Stage::Write, shared.runtime.elapsed().saturating_sub(began));
         Ok(self)
@@ -150,12 +146,11 @@ impl OpenTask {
             files.push((DataFile { name, bytes: file.bytes(), rows: file.rows() }, file));
         }
         let encoded_at = shared.runtime.elapsed();
-        let ids = same_ids::concat(&self.ids)?;
         let plan = TaskPlan::new(files.iter().map(|(file, _)| file.clone()).collect())
             .with_output_schema(schema)
             .with_failed_rows(self.failed_rows);
-        let (rows, written) = (ids.len() as u64, plan.output_rows);
-        let record = shared.attempt.record(&self.name, &ids, plan)?;
+        let (rows, written) = (self.rows, plan.output_rows);
+        let record = shared.attempt.record_unique(&self.name, self.seen, plan)?;
         shared.counters.spent(Stage::Write, encoded_at.saturating_sub(began));
         shared.counters.spent(Stage::Commit, shared.runtime.elapsed().saturating_sub(encoded_at));
         Ok(BuiltTask { record, files, rows, written })
@@ -222,12 +217,6 @@ async fn write(output: &StorageRef, file: &DataFile, encoded: EncodedFile) -> Re
 fn array_bytes(array: &ArrayRef) -> u64 {
     let shown = array.to_data().get_slice_memory_size();
     shown.unwrap_or_else(|_| array.get_array_memory_size()) as u64
-}
-
-/// Runs blocking work on a task's behalf.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let joined = tokio::task::spawn_blocking(work).await;
-    joined.map_err(|e| Error::new(ErrorKind::BadData, format!("encoding the output failed: {e}")))?
 }
 
 /// Shared settings, as blocking work holds them.

@@ -15,7 +15,7 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(super) struct TaskSize {
     rows: u64,
     linger: Duration,
-    /// Encoded bytes that a task may hold in memory; it does not linger beyond them.
+    /// Encoded bytes beyond which a task does not linger.
     light_bytes: u64,
     bytes: u64,
     age: Duration,
@@ -33,12 +33,12 @@ pub(super) struct Filled {
 }
 
 impl TaskSize {
-    /// The limits of a pipeline's tasks, each of which may hold so many encoded bytes in memory.
-    pub(super) fn of(pipeline: &Pipeline, in_memory: usize) -> Self {
+    /// The limits of a pipeline's tasks, which linger up to so many encoded bytes.
+    pub(super) fn of(pipeline: &Pipeline, light_bytes: usize) -> Self {
         Self {
             rows: pipeline.rows_per_task.unwrap_or(USUAL_ROWS),
             linger: if pipeline.rows_per_task.is_some() { Duration::ZERO } else { LINGER },
-            light_bytes: in_memory as u64 / 4 * 3,
+            light_bytes: light_bytes as u64,
             bytes: pipeline.bytes_per_task,
             age: pipeline.task_age,
         }

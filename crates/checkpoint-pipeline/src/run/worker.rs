@@ -8,8 +8,9 @@ use super::commits::Commits;
 use super::failing::{self, Applied};
 use super::item::Item;
 use super::most_telling;
+use super::own_thread::OwnThread;
 use super::settings::Shared;
-use super::task::{BuiltTask, OpenTask, SharedRef, blocking};
+use super::task::{BuiltTask, OpenTask, SharedRef};
 use crate::error::Result;
 
 /// One of several that run at once.
@@ -17,6 +18,7 @@ use crate::error::Result;
 pub(super) struct Worker<'a> {
     shared: SharedRef,
     items: &'a Mutex<mpsc::Receiver<Item>>,
+    thread: OwnThread,
 }
 
 /// A task that ended, and why no other follows, if none does.
@@ -26,8 +28,10 @@ struct Made {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(shared: SharedRef, items: &'a Mutex<mpsc::Receiver<Item>>) -> Self {
-        Self { shared, items }
+    /// # Errors
+    /// `Storage` when no thread can be started.
+    pub(super) fn new(shared: SharedRef, items: &'a Mutex<mpsc::Receiver<Item>>) -> Result<Self> {
+        Ok(Self { shared, items, thread: OwnThread::start()? })
     }
 
     /// Works until the input ends, the run is halted, or something fails. What is finished is committed in
@@ -96,7 +100,7 @@ impl<'a> Worker<'a> {
             return Made { task: None, end };
         }
         let shared = self.shared.clone();
-        match blocking(move || task.build(&shared)).await {
+        match self.thread.run(move || task.build(&shared)).await {
             Ok(task) => Made { task: Some(task), end },
             Err(error) => Made { task: None, end: Some(end.unwrap_or(Ok(())).and(Err(error))) },
         }
@@ -104,7 +108,7 @@ impl<'a> Worker<'a> {
 
     async fn take(&self, task: OpenTask, item: Item, applied: Applied) -> Result<OpenTask> {
         let shared = self.shared.clone();
-        blocking(move || task.take(&shared, &item, applied)).await
+        self.thread.run(move || task.take(&shared, &item, applied)).await
     }
 
     async fn next_item(&self, patience: Option<Duration>) -> Next {

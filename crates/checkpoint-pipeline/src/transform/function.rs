@@ -31,6 +31,10 @@ impl Transform for Identity {
     fn batch_rows(&self) -> usize {
         8192
     }
+
+    fn fills_batches(&self) -> bool {
+        false
+    }
 }
 
 type Answer = Result<Vec<RecordBatch>, TransformError>;

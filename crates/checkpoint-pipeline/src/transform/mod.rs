@@ -67,6 +67,12 @@ pub trait Transform: Debug + Send + Sync {
         1024
     }
 
+    /// Whether it matters how full batches are. Where it does not, rows are handed on in the pieces in which they
+    /// were decoded, and none is copied to fill a batch.
+    fn fills_batches(&self) -> bool {
+        true
+    }
+
     /// How many times its own size a batch takes in memory until its output is there, the batch and the
     /// output included. Fewer batches are in flight where it is more.
     fn memory_factor(&self) -> usize {

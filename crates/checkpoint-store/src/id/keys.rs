@@ -7,8 +7,7 @@ use arrow::datatypes::DataType;
 
 use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
-use super::show::show_id;
-use super::unique::{RepeatedId, UniqueIds};
+use super::unique::UniqueIds;
 use crate::error::Result;
 
 /// A column of IDs that is fit to name rows: a permitted type, no nulls, no empty values.
@@ -125,8 +124,7 @@ impl IdColumn {
 
     /// The first ID that occurs twice. Costs next to nothing where the IDs ascend.
     pub fn duplicate(&self) -> Option<IdProblem> {
-        let RepeatedId { first, second, .. } = UniqueIds::new().add(self)?;
-        Some(IdProblem::Duplicate { first, second, id: show_id(&self.array, second) })
+        UniqueIds::new().add(self).map(|repeat| repeat.problem(self))
     }
 }
 

@@ -1,12 +1,15 @@
 //! IDs that must not repeat, such as those of a task.
 
-use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
 use super::canonical::Key;
-use super::keys::IdColumn;
+use super::keys::{IdColumn, IdProblem};
+use super::same::joined;
+use super::seen::Seen;
+use super::show::show_id;
+use crate::error::{Error, Result};
 
 /// Columns of IDs, taken in one after the other, that have no ID twice.
 ///
@@ -18,6 +21,7 @@ pub struct UniqueIds {
     /// The greatest ID, while all of them ascend; of no use once there are hashes.
     last: Option<OwnKey>,
     hashes: Option<Hashes>,
+    repeats: bool,
 }
 
 /// Where an ID stands that was there already.
@@ -32,6 +36,13 @@ pub struct RepeatedId {
     pub second: usize,
 }
 
+impl RepeatedId {
+    /// In words, for one that is twice in the one column that there is.
+    pub(crate) fn problem(self, ids: &IdColumn) -> IdProblem {
+        IdProblem::Duplicate { first: self.first, second: self.second, id: show_id(ids.array(), self.second) }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OwnKey {
     Int(i128),
@@ -42,7 +53,9 @@ enum OwnKey {
 struct Hashes {
     /// Seeded at random, so that nobody can choose IDs that collide.
     state: RandomState,
-    seen: HashSet<u64, foldhash::fast::RandomState>,
+    seen: Seen,
+    /// Those of the column that is being added.
+    batch: Vec<u64>,
 }
 
 impl UniqueIds {
@@ -67,24 +80,49 @@ impl UniqueIds {
         let suspects = self.hashes.as_mut().map_or_else(Vec::new, |hashes| hashes.add(ids));
         let repeated = suspects.into_iter().find_map(|row| find(&self.columns, ids, row));
         self.columns.push(ids.clone());
+        self.repeats |= repeated.is_some();
         repeated
+    }
+
+    /// All of them as one column.
+    ///
+    /// # Errors
+    /// `BadData` when an ID was there twice, or no type holds them all.
+    pub(crate) fn into_column(self) -> Result<IdColumn> {
+        if self.repeats {
+            return Err(Error::bad_data("an ID occurs twice"));
+        }
+        if self.columns.is_empty() {
+            return Err(Error::bad_data("there are no IDs, and no type of them"));
+        }
+        let arrays: Vec<_> = self.columns.iter().map(IdColumn::array).collect();
+        IdColumn::try_new(&joined(&arrays)?)?.map_err(|problem| Error::bad_data(problem.to_string()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.columns.iter().map(IdColumn::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
 impl Hashes {
     /// Adds every ID; answers the rows whose hash was there.
     fn add(&mut self, ids: &IdColumn) -> Vec<usize> {
-        self.seen.reserve(ids.len());
-        let mut there = Vec::new();
-        ids.keys().visit(0..ids.len(), |row, key| {
-            let hash = match key {
+        self.batch.clear();
+        self.batch.reserve(ids.len());
+        ids.keys().visit(0..ids.len(), |_, key| {
+            self.batch.push(match key {
                 Key::Int(value) => self.state.hash_one(value),
                 Key::Bytes(bytes) => self.state.hash_one(bytes),
-            };
-            if !self.seen.insert(hash) {
-                there.push(row);
-            }
+            });
         });
+        let mut there = Vec::new();
+        self.seen.insert(&self.batch, |row| there.push(row));
         there
     }
 }
@@ -204,7 +242,8 @@ mod tests {
         assert_eq!(ids.add(&numbers(&[2, 1])), None);
         let hashes = ids.hashes.as_mut().unwrap();
         let other = hashes.state.hash_one(3_i128);
-        assert!(hashes.seen.insert(other), "as though another ID had the hash of 3");
+        // As though another ID had the hash of 3.
+        hashes.seen.insert(&[other], |_| panic!("it is new"));
         assert_eq!(ids.add(&numbers(&[3])), None);
     }
 }

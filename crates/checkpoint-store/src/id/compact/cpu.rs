@@ -2,17 +2,17 @@
 
 #![allow(unsafe_code, reason = "intrinsics; each is safe by what its comment says")]
 
-/// Asks for the cache line of `bytes[at]`, which need not exist; does nothing where there is no such instruction.
+/// Asks for the cache line of `items[at]`, which need not exist; does nothing where there is no such instruction.
 #[inline(always)]
-pub(super) fn prefetch(bytes: &[u8], at: usize) {
+pub(in crate::id) fn prefetch<T>(items: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program can see, and faults on no address whatever.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(at).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, at);
+    let _ = (items, at);
 }
 
 /// Finds ones in a word.
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn fetching_ahead_of_nothing_does_nothing() {
-        prefetch(&[], 0);
+        prefetch::<u8>(&[], 0);
         prefetch(&[1], 5);
         prefetch(&[1], 0);
     }

@@ -26,6 +26,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 
+pub(super) use cpu::prefetch;
 pub(crate) use encoder::Encoder;
 pub(crate) use intervals::Intervals;
 
