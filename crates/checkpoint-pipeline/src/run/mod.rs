@@ -38,6 +38,10 @@ use self::prepare::Prepared;
 use self::settings::Shared;
 use self::worker::Worker;
 
+/// Batches that wait for each worker, within the memory that there is: reading and encoding take turns at being the
+/// slower one.
+const BATCHES_AHEAD: usize = 4;
+
 /// Runs a pipeline to its end.
 pub(crate) async fn run(pipeline: Pipeline) -> Result<RunReport> {
     let runtime = pipeline.runtime.clone();
@@ -139,7 +143,7 @@ async fn work(pipeline: &Pipeline, prepared: &Prepared, attempt: &Arc<Attempt>) 
         pipeline.transform.expect_output(&schema);
     }
     counters.set_phase(Phase::Running);
-    let (sender, receiver) = mpsc::channel(pipeline.workers);
+    let (sender, receiver) = mpsc::channel(BATCHES_AHEAD * pipeline.workers);
     let receiver = tokio::sync::Mutex::new(receiver);
     let workers = (0..pipeline.workers).map(|_| Worker::new(shared.clone(), &receiver)).collect::<Result<Vec<_>>>()?;
     let feed = Feed::new(pipeline, prepared, attempt.ids(), shared.halt.clone(), look)?;

@@ -35,6 +35,8 @@ impl Seen {
         if needed <= self.places.len() {
             return;
         }
+        // Twice as many again, where it grows: each growth takes all of them over.
+        let needed = if self.places.is_empty() { needed } else { needed * 2 };
         // They go over in their order, from one end of the new table to the other.
         let before = std::mem::replace(&mut self.places, vec![0; needed]);
         self.count = 0;
