@@ -101,6 +101,53 @@ async fn a_failed_run_goes_on_where_it_stopped() {
     assert!(checkpoint.list_files(&ObjectPath::root(), true).await.unwrap().is_empty());
 }
 
+/// What is given up half way: the batch that fails, the one that repeats an ID, the one that is being transformed when
+/// the run is stopped. Their task ends with the rows before them, and they are done by the next run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_is_given_up_is_not_committed_with_its_task() {
+    let registry = Registry::from_process();
+    let has_55 = |batch: &Batch| batch.records.column(0).as_primitive::<Int64Type>().values().contains(&55);
+    for case in ["fails", "repeats", "stops"] {
+        let name = format!("given-up-{case}");
+        let ids = (0..100).map(|id| if case == "repeats" && id == 57 { 3 } else { id });
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+        write_file(&registry, &format!("memory://{name}/in"), "rows", &[("id", ids)]).await;
+        let mut first = job(&name).workers(1).rows_per_task(1000);
+        let stop = first.stop();
+        first = match case {
+            "fails" => first.transform(FnTransform::new(move |batch: Batch| match has_55(&batch) {
+                true => Err(TransformError::new("no")),
+                false => Ok(vec![batch.records]),
+            })),
+            "stops" => first.transform(FnTransform::new_async(move |batch: Batch| {
+                let stop = stop.clone();
+                async move {
+                    if has_55(&batch) {
+                        stop.request();
+                        std::future::pending::<()>().await;
+                    }
+                    Ok::<_, TransformError>(vec![batch.records])
+                }
+            })),
+            _ => first,
+        };
+        let error = first.run().await.unwrap_err();
+        let expected = match case {
+            "fails" => ErrorKind::Transform,
+            "repeats" => ErrorKind::BadData,
+            _ => ErrorKind::Interrupted,
+        };
+        assert_eq!(error.kind(), expected, "{case}: {error}");
+        let once: BTreeMap<i64, usize> = (0..50).map(|id| (id, 1)).collect();
+        assert_eq!(output_ids(&registry, &format!("memory://{name}/out")).await, once, "{case}");
+        if case != "repeats" {
+            let report = job(&name).run().await.unwrap();
+            assert_eq!((report.skipped_rows, report.processed_rows), (50, 50), "{case}");
+            assert_eq!(output_ids(&registry, &format!("memory://{name}/out")).await.len(), 100, "{case}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropped_and_multiplied_rows_are_done_once() {
     let registry = Registry::from_process();

@@ -135,7 +135,15 @@ impl OpenTask {
     ///
     /// # Errors
     /// As encoding gives, and as [`Attempt::record`](checkpoint_store::Attempt::record).
-    pub(super) fn build(self, shared: &Shared) -> Result<BuiltTask> {
+    pub(super) fn build(mut self, shared: &Shared) -> Result<BuiltTask> {
+        // Not those of a batch that was looked at and never came to be part of the task.
+        self.seen.keep(self.places.len());
+        if self.seen.len() as u64 != self.rows {
+            let message = format!("rows of a task are unaccounted for: rows={} ids={}", self.rows, self.seen.len());
+            return Err(
+                Error::new(ErrorKind::OutcomeUnknown, message).with_hint("nothing is committed; please report this")
+            );
+        }
         let began = shared.runtime.elapsed();
         let mut files = Vec::new();
         let schema = self.encoder.as_ref().map(|e| e.schema().clone());

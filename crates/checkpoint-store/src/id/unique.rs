@@ -84,6 +84,15 @@ impl UniqueIds {
         repeated
     }
 
+    /// Lets go of the columns after the first so many, with a repeat that was found in them. Their IDs still count as
+    /// seen.
+    pub fn keep(&mut self, columns: usize) {
+        if columns < self.columns.len() {
+            self.columns.truncate(columns);
+            self.repeats = false;
+        }
+    }
+
     /// All of them as one column.
     ///
     /// # Errors
@@ -234,6 +243,28 @@ mod tests {
         let mut alone = UniqueIds::new();
         let repeat = alone.add(&column(StringArray::from(vec!["x", "a", "x", "a"])));
         assert_eq!(repeat, Some(RepeatedId { column: 0, first: 0, second: 2 }), "the first of them");
+    }
+
+    #[test]
+    fn only_columns_without_a_repeat_come_together() {
+        let two = |second: &[i64]| {
+            let mut ids = UniqueIds::new();
+            assert_eq!(ids.add(&numbers(&[3, 1])), None);
+            let _ = ids.add(&numbers(second));
+            ids
+        };
+        assert_eq!(two(&[2, 4]).into_column().unwrap().len(), 4);
+        assert!(two(&[2, 1]).into_column().is_err());
+        for second in [&[2, 4], &[2, 1]] {
+            let mut ids = two(second);
+            ids.keep(2);
+            assert_eq!(ids.len(), 4);
+            ids.keep(1);
+            assert_eq!(ids.len(), 2);
+            let kept = ids.into_column().unwrap();
+            assert_eq!(kept.array().as_ref(), numbers(&[3, 1]).array().as_ref());
+        }
+        assert!(UniqueIds::new().into_column().is_err());
     }
 
     #[test]
