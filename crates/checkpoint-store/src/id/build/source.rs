@@ -141,7 +141,8 @@ impl Source {
             Self::Set(set) => {
                 for (first, last, keys) in set.partitions() {
                     // How its keys lie is not known: evenly, it is taken, and as runs where there are so many.
-                    let steps = u128::from(keys.min(PARTITION)).div_ceil(INTERVALS as u128).max(1);
+                    let intervals = if last - first < u128::from(keys) { 1 } else { keys.min(PARTITION) };
+                    let steps = u128::from(intervals).div_ceil(INTERVALS as u128).max(1);
                     let step = (last - first) / steps;
                     out.extend((0..steps).map(|i| first + i * step));
                 }

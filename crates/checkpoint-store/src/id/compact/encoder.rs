@@ -10,6 +10,8 @@ use super::{CompactIdSet, bitmap, header, packed, runs};
 use crate::error::{Error, Result};
 use crate::id::key_map::KeyMap;
 
+/// A stretch of so many keys is a partition: that costs a line of the table, and spares a probe the search.
+const WHOLE: u64 = 1 << 14;
 /// A stretch of so many keys opens a partition of runs.
 const LONG: u64 = 1024;
 /// So many shorter stretches in a row stay among long ones.
@@ -113,8 +115,8 @@ impl Encoder {
             let before = group.intervals.last().map_or(*first, |last| last.1);
             let (span, gap) = (before - first, interval.0 - before);
             let full = match (group.long, long) {
-                (true, true) => count >= runs::MAX_RUNS,
-                (true, false) => count >= runs::MAX_RUNS,
+                _ if keys >= WHOLE || group.keys >= WHOLE && count == 1 => true,
+                (true, _) => count >= runs::MAX_RUNS,
                 (false, true) => count > ABSORBED,
                 (false, false) => {
                     let apart = group.keys >= CLUSTER.0 && gap >> CLUSTER.1 > span;
@@ -156,6 +158,11 @@ impl Encoder {
         match self.len.checked_add(keys) {
             Some(len) => self.len = len,
             None => self.fault = Some("there are more keys than can be counted"),
+        }
+        if done.intervals.len() == 1 {
+            entry.kind = Kind::Whole;
+            self.entries.push(entry);
+            return;
         }
         let (bits, some_runs) = (bitmap::size(entry.span()), runs::plan(&done.intervals, entry.span()));
         let scattered = (keys <= packed::MAX_KEYS).then(|| packed::plan(keys, entry.span()));

@@ -26,6 +26,8 @@ pub(super) enum Kind {
     Packed = 1,
     /// Where each stretch of keys starts and how long it is.
     Runs = 2,
+    /// Nothing: all keys from the first to the last are there.
+    Whole = 3,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             0 => Some(Self::Bitmap),
             1 => Some(Self::Packed),
             2 => Some(Self::Runs),
+            3 => Some(Self::Whole),
             _ => None,
         }
     }
@@ -72,6 +75,13 @@ impl Entry {
     #[inline(always)]
     pub(super) fn span(&self) -> u128 {
         self.last.wrapping_sub(self.first)
+    }
+
+    /// Whether it is a partition of nothing but so many keys from the first to the last.
+    pub(super) fn is_whole(&self, count: u64) -> bool {
+        let nothing_else =
+            self.units | self.directory | self.numbers == 0 && self.width | self.length_width | self.shift == 0;
+        nothing_else && self.span() == u128::from(count) - 1
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -131,7 +141,7 @@ mod tests {
         assert_eq!(Entry::read(&bytes, 1), Some(entry));
         assert_eq!(entry.span(), 77);
         assert_eq!(Entry::read(&bytes, 2), None);
-        bytes[61] = 3;
+        bytes[61] = 4;
         assert_eq!(Entry::read(&bytes, 1), None);
     }
 }

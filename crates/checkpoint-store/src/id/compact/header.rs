@@ -11,8 +11,8 @@ use crate::id::hash::HashKey;
 use crate::id::key_map::{KeyMap, Layout};
 
 const MAGIC: [u8; 8] = *b"ckptids\n";
-/// The version of the buffer that this code reads and writes.
-const VERSION: u32 = 1;
+/// The version of the buffer that this code writes; it reads those before, which lack whole partitions, too.
+const VERSION: u32 = 2;
 /// Bytes before the class.
 const FIXED: usize = 64;
 /// Zeros after the last body: a load of 16 bytes that begins in a body stays within the buffer.
@@ -123,7 +123,7 @@ pub(super) fn read(bytes: &Bytes) -> Result<(Option<KeyMap>, Geometry)> {
     if checksum(body) != load64(sum, 0) {
         return Err(damaged("its checksum is wrong"));
     }
-    if body.len() < FIXED + PADDING || version != VERSION {
+    if body.len() < FIXED + PADDING || version == 0 {
         return Err(damaged("its header is wrong"));
     }
     parse(body).ok_or_else(|| damaged("its parts do not fit together"))
@@ -205,12 +205,14 @@ fn partitions_fit(body: &[u8], geometry: &Geometry, end: usize) -> Option<bool> 
             Kind::Bitmap => bitmap::size(this.span())?,
             Kind::Packed => packed::size(&this, count)?,
             Kind::Runs => runs::size(&this)?,
+            Kind::Whole => 0,
         };
         offset = offset.checked_add(size).filter(|next| *next <= end)?;
         let valid = match this.kind {
             Kind::Bitmap => bitmap::is_valid(body, &this, count),
             Kind::Packed => packed::is_valid(body, &this, count),
             Kind::Runs => runs::is_valid(body, &this, count),
+            Kind::Whole => this.is_whole(count),
         };
         if !valid {
             return None;

@@ -31,7 +31,7 @@ impl<'a> Intervals<'a> {
         self.next += 1;
         let (from, to) = (self.from, self.to);
         let mut out: Vec<(u128, u128)> = Vec::new();
-        let take = |first: u128, last: u128| {
+        let mut take = |first: u128, last: u128| {
             if last < from || first > to {
                 return;
             }
@@ -45,6 +45,7 @@ impl<'a> Intervals<'a> {
             Kind::Bitmap => bitmap::decode(self.view.bytes, &entry, take),
             Kind::Packed => packed::decode(self.view.bytes, &entry, count, take),
             Kind::Runs => runs::decode(self.view.bytes, &entry, take),
+            Kind::Whole => take(entry.first, entry.last),
         }
         self.ready = out.into_iter();
         true

@@ -124,11 +124,15 @@ fn locate<D: Distance>(view: &View<'_>, parts: &Parts<'_>, key: u128, cursor: &m
     }
     let Some(line) = parts.lines.get(geometry.table / ENTRY + line as usize) else { return Place::Known(false) };
     let offset = D::of(key).since(D::load(line, FIRST));
-    if offset > D::load(line, LAST).since(D::load(line, FIRST)) {
+    let inside = offset <= D::load(line, LAST).since(D::load(line, FIRST));
+    let kind = load32(line, KIND).to_le_bytes();
+    if kind[0] == Kind::Whole as u8 {
+        return Place::Known(inside);
+    }
+    if !inside {
         return Place::Known(false);
     }
     let body = load64(line, OFFSET) as usize;
-    let kind = load32(line, KIND).to_le_bytes();
     if kind[0] == Kind::Packed as u8 {
         let (width, numbers) = (kind[1], load64(line, DIRECTORY));
         let bucket = offset.high(width);

@@ -1,5 +1,7 @@
 //! Partitions of long stretches of keys: where each run starts, and how long it is.
 
+use std::hint::select_unpredictable;
+
 use super::bits::{MAX_WIDTH, Packer, load16, load64, packed, width};
 use super::entry::{Entry, Kind};
 
@@ -7,8 +9,10 @@ use super::entry::{Entry, Kind};
 pub(super) const MAX_RUNS: usize = 32_768;
 /// Runs of one sample of the counts.
 const SAMPLE: usize = 64;
+/// Cells of the directory for each run at the least, so that most hold the start of none or of one.
+const CELLS_PER_RUN: u128 = 2;
 /// The most cells of a directory.
-const MAX_CELLS: u128 = 1 << 16;
+const MAX_CELLS: u128 = 1 << 17;
 
 /// The body for some runs: the widths of its numbers, and how many bytes it takes.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +31,7 @@ pub(super) fn plan(intervals: &[(u128, u128)], span: u128) -> Plan {
         [] => (0, 0),
     };
     let longest = intervals.iter().map(|(first, last)| last - first).max().unwrap_or(0);
-    let shift = width(span).saturating_sub(width(intervals.len() as u128 / 8));
+    let shift = width(span).saturating_sub(width(intervals.len() as u128 * CELLS_PER_RUN));
     let (start_width, length_width) = (width(last_start - first), width(longest));
     let shape = Shape::new(intervals.len(), span, start_width, length_width, shift);
     Plan { width: start_width, length_width, shift, size: shape.size }
@@ -176,11 +180,14 @@ pub(super) fn stretch(bytes: &[u8], entry: &Entry, offset: u128) -> (bool, u128,
     let run = find(bytes, entry, offset);
     let start_of_run = start(bytes, entry, run);
     let end = start_of_run + length(bytes, entry, run);
-    if offset <= end {
-        return (true, start_of_run, end);
-    }
-    // Within the span something comes after every gap.
-    (false, end + 1, start(bytes, entry, run + 1).wrapping_sub(1))
+    // Within the span something comes after every gap. Which of both it is cannot be foreseen.
+    let next = start(bytes, entry, run + 1);
+    let inside = offset <= end;
+    (
+        inside,
+        select_unpredictable(inside, start_of_run, end + 1),
+        select_unpredictable(inside, end, next.wrapping_sub(1)),
+    )
 }
 
 /// How many keys are less than `offset` from the first.

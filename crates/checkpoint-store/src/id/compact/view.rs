@@ -70,6 +70,7 @@ impl<'a> View<'a> {
             Kind::Bitmap => bitmap::rank(self.bytes, &entry, offset),
             Kind::Packed => packed::rank(self.bytes, &entry, offset, count),
             Kind::Runs => runs::rank(self.bytes, &entry, offset, count),
+            Kind::Whole => u64::try_from(offset).unwrap_or(count),
         };
         entry.before + inside
     }

@@ -23,6 +23,7 @@ fn sets() -> Vec<CompactIdSet> {
         set_of(&value_map(true), &(5..90).chain(1_000..4_000).chain(9_000..12_000).collect()),
         set_of(&text_map(), &random),
         set_of(&value_map(false), &clusters),
+        set_of(&value_map(true), &(3..20_003).chain(50_000..50_100).chain(60_000..80_000).collect()),
     ]
 }
 
@@ -40,7 +41,7 @@ fn the_sets_here_hold_every_kind_of_partition() {
         .collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, [0, 1, 2]);
+    assert_eq!(kinds, [0, 1, 2, 3]);
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn random_numbers_in_the_table_are_no_fault() {
 #[test]
 fn a_newer_version_is_named() {
     let mut bytes = sets()[1].as_bytes().to_vec();
-    bytes[8] = 2;
+    bytes[8] = 3;
     let error = open(bytes).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::BadData);
     assert!(error.hint().unwrap().contains("newer"));

@@ -48,6 +48,20 @@ fn shapes(rng: &mut StdRng) -> Vec<(&'static str, BTreeSet<u128>)> {
         long.extend((i << 70)..(i << 70) + 1_500);
     }
     shapes.push(("runs far apart", long));
+    let mut whole = BTreeSet::new();
+    let mut at = 0u128;
+    for i in 0..40 {
+        let length = match i % 8 {
+            0 => 16_384,
+            3 => 16_383,
+            5 => 70_000,
+            6 => 2_000,
+            _ => rng.random_range(1..60),
+        };
+        whole.extend(at..at + length);
+        at += length + rng.random_range(1..500);
+    }
+    shapes.push(("runs that are partitions", whole));
     shapes
 }
 
