@@ -1,4 +1,5 @@
-//! What the processor can do and safe Rust has no name for: fetching ahead, and finding a bit by its rank at once.
+//! What the processor can do and safe Rust has no name for: fetching ahead, finding a bit by its rank at once, and reading
+//! at any place with one comparison.
 
 #![allow(unsafe_code, reason = "intrinsics; each is safe by what its comment says")]
 
@@ -15,10 +16,52 @@ pub(in crate::id) fn prefetch<T>(items: &[T], at: usize) {
     let _ = (items, at);
 }
 
+/// Numbers at any place in a buffer. A place from which there is no such number counts as the last that has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loads<'a> {
+    bytes: &'a [u8],
+    /// The last place with [`Loads::WIDE`] bytes.
+    last: usize,
+}
+
+impl<'a> Loads<'a> {
+    const WIDE: usize = 24;
+
+    /// Those of a buffer.
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        const NONE: &[u8] = &[0; Loads::WIDE];
+        let bytes = if bytes.len() < Self::WIDE { NONE } else { bytes };
+        Self { bytes, last: bytes.len() - Self::WIDE }
+    }
+
+    /// The 8 bytes at `at`.
+    #[inline(always)]
+    pub(super) fn load64(self, at: usize) -> u64 {
+        let at = at.min(self.last);
+        // SAFETY: there are more bytes from there on.
+        u64::from_le_bytes(unsafe { *self.bytes.as_ptr().add(at).cast::<[u8; 8]>() })
+    }
+
+    /// The three words at `at`.
+    #[inline(always)]
+    pub(super) fn three(self, at: usize) -> [u64; 3] {
+        let at = at.min(self.last);
+        // SAFETY: there are so many bytes from there on.
+        unsafe { *self.bytes.as_ptr().add(at).cast::<[[u8; 8]; 3]>() }.map(u64::from_le_bytes)
+    }
+}
+
 /// Finds ones in a word.
 pub(super) trait Select: Copy {
     /// Where the one is that has `rank` ones below it; 64 or more where there are not so many.
     fn select(self, word: u64, rank: u32) -> u32;
+}
+
+/// What is run as code for one kind of processor. All of it must be inlined: a call is code for any.
+pub(super) trait Body {
+    type Answer;
+
+    fn run(self, select: impl Select) -> Self::Answer;
 }
 
 /// In plain arithmetic.
@@ -54,10 +97,10 @@ impl Bmi2 {
     }
 
     /// Runs `body` as code for such a processor.
-    pub(super) fn run<R>(self, body: impl FnOnce(Self) -> R) -> R {
+    pub(super) fn run<B: Body>(self, body: B) -> B::Answer {
         #[target_feature(enable = "bmi1,bmi2,popcnt")]
-        fn with_features<R>(this: Bmi2, body: impl FnOnce(Bmi2) -> R) -> R {
-            body(this)
+        fn with_features<B: Body>(this: Bmi2, body: B) -> B::Answer {
+            body.run(this)
         }
         // SAFETY: the features are there, or `self` would not be.
         unsafe { with_features(self, body) }
@@ -75,6 +118,7 @@ impl Select for Bmi2 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bits::load64;
     use super::*;
 
     fn check(select: impl Select) {
@@ -99,6 +143,20 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         if let Some(bmi2) = Bmi2::detect() {
             check(bmi2);
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_at_their_place_or_at_the_last() {
+        let bytes: Vec<u8> = (0..40).collect();
+        let loads = Loads::new(&bytes);
+        for at in [0, 1, 9, 16, 17, 40, usize::MAX] {
+            let from = at.min(16);
+            let expected: [u64; 3] = [0, 8, 16].map(|word| load64(&bytes, from + word));
+            assert_eq!((loads.load64(at), loads.three(at)), (expected[0], expected), "{at}");
+        }
+        for len in [0, 1, 23] {
+            assert_eq!(Loads::new(&bytes[..len]).three(5), [0; 3], "{len}");
         }
     }
 

@@ -1,15 +1,22 @@
 //! Arithmetic on keys: in 64 bits where the range of a set allows it, in 128 where not.
 
-use super::bits::{load64, load128, number};
+use super::bits::{load64, load128};
+use super::cpu::Loads;
 use super::entry::ENTRY;
 
 /// How many bits of a number are in a load of 8 bytes, wherever it begins.
-const WITHIN: u8 = 57;
+pub(super) const WITHIN: u8 = 57;
 
 /// A distance between keys of a set, of which only the low bits need to be known.
 pub(super) trait Distance: Copy + Default + Ord {
     /// The low part of a distance, as it is compared with those that are stored.
     type Low: Copy + Default + Ord;
+
+    /// Whether low parts have no more than [`WITHIN`] bits.
+    const NARROW: bool;
+
+    /// A low part that says nothing.
+    const NO_LOW: Self::Low;
 
     /// The low bits of a key.
     fn of(key: u128) -> Self;
@@ -20,6 +27,9 @@ pub(super) trait Distance: Copy + Default + Ord {
     /// From `other` to this one, wrapping.
     fn since(self, other: Self) -> Self;
 
+    /// Whether it is as long as another, of which all is known, or longer.
+    fn reaches(self, other: u128) -> bool;
+
     /// Without the low `width` bits, which are fewer than there are.
     fn high(self, width: u8) -> usize;
 
@@ -27,7 +37,7 @@ pub(super) trait Distance: Copy + Default + Ord {
     fn low(self, width: u8) -> Self::Low;
 
     /// The low part of `width` bits that is stored from this bit of the buffer on.
-    fn stored(bytes: &[u8], bit: usize, width: u8) -> Self::Low;
+    fn stored(loads: Loads<'_>, bit: usize, width: u8) -> Self::Low;
 
     /// The last byte that [`Distance::stored`] reads.
     fn last_byte(bit: usize, width: u8) -> usize;
@@ -40,6 +50,10 @@ fn ones(width: u8) -> u64 {
 
 impl Distance for u64 {
     type Low = u64;
+
+    const NARROW: bool = true;
+
+    const NO_LOW: u64 = 0;
 
     #[inline(always)]
     fn of(key: u128) -> Self {
@@ -57,6 +71,11 @@ impl Distance for u64 {
     }
 
     #[inline(always)]
+    fn reaches(self, other: u128) -> bool {
+        (other >> 64) as u64 == 0 && other as u64 <= self
+    }
+
+    #[inline(always)]
     fn high(self, width: u8) -> usize {
         (self >> (width & 63)) as usize
     }
@@ -67,11 +86,8 @@ impl Distance for u64 {
     }
 
     #[inline(always)]
-    fn stored(bytes: &[u8], bit: usize, width: u8) -> u64 {
-        if width > WITHIN {
-            return number(bytes, bit, width) as u64;
-        }
-        load64(bytes, bit >> 3) >> (bit & 7) & ones(width)
+    fn stored(loads: Loads<'_>, bit: usize, width: u8) -> u64 {
+        loads.load64(bit >> 3) >> (bit & 7) & ones(width)
     }
 
     #[inline(always)]
@@ -90,6 +106,10 @@ pub(super) struct Halves {
 impl Distance for u128 {
     type Low = Halves;
 
+    const NARROW: bool = false;
+
+    const NO_LOW: Halves = Halves { last: 0, first: 0 };
+
     #[inline(always)]
     fn of(key: u128) -> Self {
         key
@@ -106,6 +126,11 @@ impl Distance for u128 {
     }
 
     #[inline(always)]
+    fn reaches(self, other: u128) -> bool {
+        other <= self
+    }
+
+    #[inline(always)]
     fn high(self, width: u8) -> usize {
         let upper = (self >> 64) as u64;
         // Which it is, is the same for nearly all of a set.
@@ -119,9 +144,9 @@ impl Distance for u128 {
     }
 
     #[inline(always)]
-    fn stored(bytes: &[u8], bit: usize, width: u8) -> Halves {
+    fn stored(loads: Loads<'_>, bit: usize, width: u8) -> Halves {
         let each = width.min(WITHIN);
-        let part = |bit: usize| load64(bytes, bit >> 3) >> (bit & 7) & ones(each);
+        let part = |bit: usize| loads.load64(bit >> 3) >> (bit & 7) & ones(each);
         Halves { first: part(bit), last: part(bit + usize::from(width - each)) }
     }
 
@@ -141,11 +166,11 @@ mod tests {
         let mut packer = Packer::new(&mut bytes);
         distances.iter().for_each(|distance| packer.push(*distance, width));
         packer.finish();
-        bytes.extend([0xFF; 16]);
+        bytes.extend([0xFF; 24]);
         let lows: Vec<D::Low> = distances.iter().map(|distance| D::of(*distance).low(width)).collect();
         for (i, low) in lows.iter().enumerate() {
             let bit = i * usize::from(width);
-            assert!(D::stored(&bytes, bit, width) == *low, "{width}");
+            assert!(D::stored(Loads::new(&bytes), bit, width) == *low, "{width}");
             assert!(D::last_byte(bit, width) < bytes.len(), "{width}");
         }
         // They are equal, and in order, where the numbers are.
@@ -165,7 +190,7 @@ mod tests {
         for width in 0..=MAX_WIDTH {
             check::<u128>(&distances, width);
         }
-        for width in 0..64 {
+        for width in 0..=WITHIN {
             check::<u64>(&distances, width);
         }
     }

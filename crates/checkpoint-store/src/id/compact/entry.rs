@@ -66,7 +66,8 @@ pub(super) struct Entry {
     pub(super) width: u8,
     /// Bits of a run's length.
     pub(super) length_width: u8,
-    /// A run's start without this many low bits is its cell in the directory.
+    /// A run's start without this many low bits is its cell in the directory; of packed keys see
+    /// [`super::packed::block_bits`].
     pub(super) shift: u8,
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::bits::{MAX_WIDTH, load32, load64, width};
+use super::distance::WITHIN;
 use super::entry::{ENTRY, Entry, Kind};
 use super::{bitmap, packed, runs};
 use crate::error::{Error, Result};
@@ -19,8 +20,10 @@ const FIXED: usize = 64;
 const PADDING: usize = 16;
 /// The checksum, last of all.
 const CHECKSUM: usize = 8;
-/// Cells of the index for each partition, so that most hold the start of none.
+/// Cells of the index for each partition at the least, so that most hold the start of none.
 const CELLS_PER_PARTITION: usize = 8;
+/// So many times as many are better, as long as they stay few.
+const FEW_CELLS: (usize, usize) = (4, 2048);
 
 /// Where the parts of a buffer lie.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +44,8 @@ pub(super) struct Geometry {
     pub(super) first: u128,
     /// The last key.
     pub(super) last: u128,
+    /// Whether distances are of 64 bits and low parts within one load.
+    pub(super) narrow: bool,
 }
 
 impl Geometry {
@@ -54,7 +59,9 @@ impl Geometry {
 pub(super) fn write(map: Option<&KeyMap>, entries: &mut [Entry], len: u64) -> Vec<u8> {
     let class = class_bytes::encode(map.map(KeyMap::class));
     let span = entries.last().zip(entries.first()).map_or(0, |(last, first)| last.last - first.first);
-    let shift = width(span).saturating_sub(width((entries.len() * CELLS_PER_PARTITION) as u128));
+    let cells = entries.len() * CELLS_PER_PARTITION;
+    let cells = cells.max((cells * FEW_CELLS.0).min(FEW_CELLS.1));
+    let shift = width(span).saturating_sub(width(cells as u128));
     let cells = if entries.is_empty() { 0 } else { (span >> shift) as usize + 1 };
     let table = (FIXED + class.len()).next_multiple_of(ENTRY);
     let geometry = Geometry {
@@ -140,7 +147,11 @@ pub(super) fn geometry(bytes: &[u8]) -> Option<Geometry> {
         0 => (0, 0),
         _ => (Entry::read(bytes, table)?.first, Entry::read(bytes, index - ENTRY)?.last),
     };
-    Some(Geometry { len: load64(bytes, 32), partitions, table, index, cells, shift: shift_of(bytes), first, last })
+    let wide = |entry: Entry| entry.kind == Kind::Packed && entry.width > WITHIN;
+    let narrow = last.wrapping_sub(first) <= u128::from(u64::MAX)
+        && !(0..partitions).any(|i| Entry::read(bytes, table + i * ENTRY).is_some_and(wide));
+    let (len, shift) = (load64(bytes, 32), shift_of(bytes));
+    Some(Geometry { len, partitions, table, index, cells, shift, first, last, narrow })
 }
 
 fn shift_of(bytes: &[u8]) -> u8 {

@@ -2,6 +2,7 @@
 
 mod bitmap;
 mod bits;
+mod buckets;
 mod cpu;
 mod distance;
 mod encoder;
@@ -40,7 +41,7 @@ use super::key_source::{KeySource, differing};
 use super::set::IdSet;
 use crate::error::{Error, Result};
 
-/// A set of IDs in one flat buffer, made for size: ranges cost next to nothing, a random 64-bit integer 5.4 bytes, a
+/// A set of IDs in one flat buffer, made for size: ranges cost next to nothing, a random 64-bit integer 5.5 bytes, a
 /// string of any length 9.4 bytes at ten million, less the more there are.
 ///
 /// The buffer is used in place, from memory, a mapped file or another library's memory, and holds no pointers. It is

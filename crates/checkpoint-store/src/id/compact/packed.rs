@@ -1,14 +1,15 @@
 //! Partitions of scattered keys: Elias-Fano. A key's distance from the first is cut in two. The low bits are packed
 //! without gaps; the rest is the number of its bucket, and the buckets are one string of bits: a one for each key, a
-//! zero at the end of each bucket. For every 64 buckets a directory says how many keys come before them.
+//! zero at the end of each bucket. For every 16 or 64 buckets a directory says how many keys come before them.
 
 use super::bits::{MAX_WIDTH, Packer, load16, load64, mask, packed, width};
+use super::distance::WITHIN;
 use super::entry::{Entry, Kind};
 
 /// The most keys of a partition: what the directory counts fits 16 bits.
 pub(super) const MAX_KEYS: u64 = 65_535;
-/// Buckets of one entry of the directory.
-pub(super) const BLOCK: usize = 64;
+/// The shift of a directory with an entry for 16 buckets; without one it is for 64.
+const FINE: u8 = 4;
 /// The most buckets; the width is chosen so that there are far fewer.
 const MAX_BUCKETS: u128 = 1 << 20;
 
@@ -16,8 +17,15 @@ const MAX_BUCKETS: u128 = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     width: u8,
+    shift: u8,
     buckets: usize,
     pub(super) size: usize,
+}
+
+/// How many low bits of a bucket's number do not count for its entry of the directory, by the shift of a partition.
+#[inline(always)]
+pub(super) const fn block_bits(shift: u8) -> u8 {
+    if shift == 0 { 6 } else { shift }
 }
 
 /// The smallest body for `keys` keys, 1 to [`MAX_KEYS`], over a span below 2^[`MAX_WIDTH`].
@@ -27,10 +35,12 @@ pub(super) fn plan(keys: u64, span: u128) -> Plan {
     let widest = (middle + 2).min(MAX_WIDTH).min(width(span).saturating_sub(1));
     let plans = (middle.saturating_sub(1).min(widest)..=widest).map(|width| {
         let buckets = (span >> width) as usize + 1;
-        let layout = Shape::new(keys as usize, buckets, width);
-        Plan { width, buckets, size: layout.size }
+        // Of narrow keys a probe costs little but the search for the bucket: there the directory is fine.
+        let shift = if width <= WITHIN { FINE } else { 0 };
+        let layout = Shape::new(keys as usize, buckets, width, shift);
+        Plan { width, shift, buckets, size: layout.size }
     });
-    plans.min_by_key(|plan| plan.size).unwrap_or(Plan { width: 0, buckets: 0, size: usize::MAX })
+    plans.min_by_key(|plan| plan.size).unwrap_or(Plan { width: 0, shift: 0, buckets: 0, size: usize::MAX })
 }
 
 /// Where the parts of a body lie.
@@ -42,10 +52,10 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(keys: usize, buckets: usize, width: u8) -> Self {
+    fn new(keys: usize, buckets: usize, width: u8, shift: u8) -> Self {
         let words = (keys + buckets).div_ceil(64);
         let directory = words * 8;
-        let numbers = directory + buckets.div_ceil(BLOCK) * 2;
+        let numbers = directory + buckets.div_ceil(1 << block_bits(shift)) * 2;
         let size = (numbers + (keys * usize::from(width)).div_ceil(8)).next_multiple_of(8);
         Self { words, directory, numbers, size }
     }
@@ -53,15 +63,16 @@ impl Shape {
 
 /// Appends the body of these intervals and completes the entry.
 pub(super) fn write(intervals: &[(u128, u128)], keys: u64, plan: Plan, entry: &mut Entry, out: &mut Vec<u8>) {
-    let shape = Shape::new(keys as usize, plan.buckets, plan.width);
+    let shape = Shape::new(keys as usize, plan.buckets, plan.width, plan.shift);
+    let block = 1 << block_bits(plan.shift);
     let start = out.len();
     let mut words = vec![0u64; shape.words];
-    let mut directory = vec![0u16; plan.buckets.div_ceil(BLOCK)];
+    let mut directory = vec![0u16; plan.buckets.div_ceil(block)];
     let each = || intervals.iter().flat_map(|(first, last)| *first..=*last).map(|key| key - entry.first);
     for (i, offset) in each().enumerate() {
         let bucket = (offset >> plan.width) as usize;
         words[(i + bucket) / 64] |= 1 << ((i + bucket) % 64);
-        if let Some(next) = directory.get_mut(bucket / BLOCK + 1) {
+        if let Some(next) = directory.get_mut(bucket / block + 1) {
             *next += 1;
         }
     }
@@ -81,18 +92,22 @@ pub(super) fn write(intervals: &[(u128, u128)], keys: u64, plan: Plan, entry: &m
     entry.directory = shape.directory as u32;
     entry.numbers = shape.numbers as u32;
     entry.width = plan.width;
+    entry.shift = plan.shift;
 }
 
 /// The bytes that the body of an entry takes; `None` where its parts do not fit together.
 pub(super) fn size(entry: &Entry, count: u64) -> Option<usize> {
-    if count == 0 || count > MAX_KEYS || entry.width > MAX_WIDTH || entry.length_width | entry.shift != 0 {
+    if count == 0 || count > MAX_KEYS || entry.width > MAX_WIDTH || entry.length_width != 0 {
+        return None;
+    }
+    if entry.shift != 0 && entry.shift != FINE {
         return None;
     }
     let buckets = (entry.span() >> entry.width).checked_add(1).filter(|buckets| *buckets <= MAX_BUCKETS)?;
     if buckets == 1 && entry.width > 0 {
         return None;
     }
-    let shape = Shape::new(count as usize, buckets as usize, entry.width);
+    let shape = Shape::new(count as usize, buckets as usize, entry.width, entry.shift);
     let agrees = u128::from(entry.units) == buckets
         && entry.directory as usize == shape.directory
         && entry.numbers as usize == shape.numbers;
@@ -113,10 +128,11 @@ pub(super) fn is_valid(bytes: &[u8], entry: &Entry, count: u64) -> bool {
     if low(0) != 0 || low(count - 1) != entry.span() & mask(entry.width) {
         return false;
     }
-    let (mut ones, mut next_word, blocks) = (0usize, 0, buckets.div_ceil(BLOCK));
+    let each = 1 << block_bits(entry.shift);
+    let (mut ones, mut next_word, blocks) = (0usize, 0, buckets.div_ceil(each));
     for block in 0..blocks {
         let before = usize::from(load16(bytes, entry.offset + entry.directory as usize + block * 2));
-        let position = before + block * BLOCK;
+        let position = before + block * each;
         if position >= bits || position / 64 < next_word || (block > 0 && bit(position - 1)) {
             return false;
         }
@@ -140,9 +156,10 @@ pub(super) fn rank(bytes: &[u8], entry: &Entry, offset: u128, count: u64) -> u64
         return count;
     }
     let (wanted, low) = ((offset >> entry.width) as usize, offset & mask(entry.width));
-    let block = wanted / BLOCK;
+    let each = 1 << block_bits(entry.shift);
+    let block = wanted / each;
     let mut index = usize::from(load16(bytes, entry.offset + entry.directory as usize + block * 2));
-    let (mut bucket, mut at) = (block * BLOCK, index + block * BLOCK);
+    let (mut bucket, mut at) = (block * each, index + block * each);
     let end = count as usize + entry.units as usize;
     while at < end {
         let one = load64(bytes, entry.offset + at / 64 * 8) >> (at % 64) & 1 == 1;

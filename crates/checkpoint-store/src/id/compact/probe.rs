@@ -7,10 +7,11 @@
 use std::hint::select_unpredictable;
 
 use super::bits::{load32, load64};
-use super::cpu::{Portable, Select, prefetch};
+use super::buckets::{Block, Parts, bucket, bucket_in_load};
+use super::cpu::{Body, Loads, Portable, Select, prefetch};
 use super::distance::Distance;
 use super::entry::{DIRECTORY, ENTRY, Entry, FIRST, KIND, Kind, LAST, OFFSET};
-use super::packed::BLOCK as BUCKETS;
+use super::packed::block_bits;
 use super::runs;
 use super::view::View;
 
@@ -30,7 +31,8 @@ struct Cursor {
 }
 
 /// A key on its way through a packed partition.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct Item<D: Distance> {
     /// The low part that is looked for.
     low: D::Low,
@@ -41,9 +43,9 @@ struct Item<D: Distance> {
     /// Which half word the directory's entry is; then the bit of the buckets at which the block starts; then the bit of
     /// the buffer at which the bucket's low parts start.
     at: usize,
-    /// The bit at which its second low part starts, if there is one.
-    second: usize,
     bucket: u32,
+    /// How many buckets come before that one in its block.
+    zeros: u32,
     /// How many keys the bucket has.
     keys: u32,
     width: u8,
@@ -52,17 +54,30 @@ struct Item<D: Distance> {
 
 /// The answers for `rows` keys, a bit for each, the rest of the last word zero. `fill` makes the keys from a row on.
 pub(super) fn probe(view: &View<'_>, rows: usize, fill: impl Fn(usize, &mut [u128])) -> Vec<u64> {
-    let narrow = view.geometry.last.wrapping_sub(view.geometry.first) <= u128::from(u64::MAX);
+    let probe = Probe { view, rows, fill };
     #[cfg(target_arch = "x86_64")]
     if let Some(bmi2) = super::cpu::Bmi2::detect() {
-        return match narrow {
-            true => bmi2.run(|bmi2| answers::<u64>(view, rows, fill, bmi2)),
-            false => bmi2.run(|bmi2| answers::<u128>(view, rows, fill, bmi2)),
-        };
+        return bmi2.run(probe);
     }
-    match narrow {
-        true => answers::<u64>(view, rows, fill, Portable),
-        false => answers::<u128>(view, rows, fill, Portable),
+    probe.run(Portable)
+}
+
+/// What [`probe`] is to do.
+struct Probe<'a, F> {
+    view: &'a View<'a>,
+    rows: usize,
+    fill: F,
+}
+
+impl<F: Fn(usize, &mut [u128])> Body for Probe<'_, F> {
+    type Answer = Vec<u64>;
+
+    #[inline(always)]
+    fn run(self, select: impl Select) -> Vec<u64> {
+        match self.view.geometry.narrow {
+            true => answers::<u64>(self.view, self.rows, self.fill, select),
+            false => answers::<u128>(self.view, self.rows, self.fill, select),
+        }
     }
 }
 
@@ -76,7 +91,7 @@ pub(super) fn answers<D: Distance>(
 ) -> Vec<u64> {
     let parts = Parts::new(view.bytes);
     let (mut cursor, mut keys) = (Cursor::default(), [0u128; BLOCK]);
-    let mut way = Way::<D> { items: [Item::default(); PLACES], begun: 0, answers: vec![0; rows.div_ceil(64)] };
+    let mut way = Way::<D> { items: [Item::IDLE; PLACES], begun: 0, answers: vec![0; rows.div_ceil(64)] };
     for start in (0..rows).step_by(BLOCK) {
         let keys = &mut keys[..BLOCK.min(rows - start)];
         fill(start, keys);
@@ -85,16 +100,16 @@ pub(super) fn answers<D: Distance>(
             match locate::<D>(view, &parts, *key, &mut cursor) {
                 Place::Known(answer) => known |= u64::from(answer) << (i % 64),
                 Place::Packed(item) => {
-                    way.items[way.begun % PLACES] = Item { row: start + i, ..item };
-                    way.begun += 1;
-                    way.step(way.begun, view, &parts, select);
+                    way.begin(Item { row: start + i, ..item }, view, &parts, select);
                 }
             }
         }
         way.answer(start, known);
     }
-    for now in way.begun + 1..=way.begun + 3 * APART {
-        way.step(now, view, &parts, select);
+    if way.begun > 0 {
+        for _ in 0..3 * APART {
+            way.begin(Item::IDLE, view, &parts, select);
+        }
     }
     way.answers
 }
@@ -111,12 +126,12 @@ enum Place<D: Distance> {
 #[inline(always)]
 fn locate<D: Distance>(view: &View<'_>, parts: &Parts<'_>, key: u128, cursor: &mut Cursor) -> Place<D> {
     let geometry = view.geometry;
-    if key.wrapping_sub(geometry.first) > geometry.last.wrapping_sub(geometry.first) {
+    if !D::of(geometry.last).since(D::of(geometry.first)).reaches(key.wrapping_sub(geometry.first)) {
         return Place::Known(false);
     }
     let cell = geometry.index + D::of(key).since(D::of(geometry.first)).high(geometry.shift) * 4;
     // Two cells in one load: partitions that start before this cell, and before the next.
-    let cells = load64(view.bytes, cell);
+    let cells = parts.loads.load64(cell);
     let mut line = (cells as u32).saturating_sub(1);
     let last = ((cells >> 32) as u32).saturating_sub(1);
     if line < last {
@@ -126,17 +141,14 @@ fn locate<D: Distance>(view: &View<'_>, parts: &Parts<'_>, key: u128, cursor: &m
     let offset = D::of(key).since(D::load(line, FIRST));
     let inside = offset <= D::load(line, LAST).since(D::load(line, FIRST));
     let kind = load32(line, KIND).to_le_bytes();
-    if kind[0] == Kind::Whole as u8 {
-        return Place::Known(inside);
-    }
-    if !inside {
-        return Place::Known(false);
-    }
     let body = load64(line, OFFSET) as usize;
     if kind[0] == Kind::Packed as u8 {
+        if !inside {
+            return Place::Known(false);
+        }
         let (width, numbers) = (kind[1], load64(line, DIRECTORY));
-        let bucket = offset.high(width);
-        let at = (body + (numbers as u32) as usize) / 2 + bucket / BUCKETS;
+        let (bucket, bits) = (offset.high(width), block_bits(kind[3]) & 7);
+        let at = (body + (numbers as u32) as usize) / 2 + (bucket >> bits);
         prefetch(view.bytes, at * 2);
         return Place::Packed(Item {
             low: offset.low(width),
@@ -144,9 +156,16 @@ fn locate<D: Distance>(view: &View<'_>, parts: &Parts<'_>, key: u128, cursor: &m
             numbers: body + (numbers >> 32) as usize,
             at,
             bucket: bucket as u32,
+            zeros: bucket as u32 & ((1 << bits) - 1),
             width,
-            ..Item::default()
+            ..Item::IDLE
         });
+    }
+    if kind[0] == Kind::Whole as u8 {
+        return Place::Known(inside);
+    }
+    if !inside {
+        return Place::Known(false);
     }
     Place::Known(if kind[0] == Kind::Bitmap as u8 {
         let bit = offset.high(0);
@@ -174,88 +193,71 @@ impl<D: Distance> Way<D> {
         }
     }
 
-    /// The next steps of those that began so many keys before this moment.
+    /// Begins one, and takes the next steps of those that began so many before.
     #[inline(always)]
-    fn step(&mut self, now: usize, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
-        let which = |ago: usize| now.checked_sub(ago + 1).filter(|which| *which < self.begun).map(|i| i % PLACES);
-        let [first, second, third] = [which(APART), which(2 * APART), which(3 * APART)];
-        if let Some(i) = first {
-            self.items[i].find_block(view, parts);
-        }
-        if let Some(i) = second {
-            self.items[i].find_bucket(view, parts, select);
-        }
-        if let Some(i) = third {
-            let found = self.items[i].compare(view);
-            self.answer(self.items[i].row, u64::from(found));
-        }
+    fn begin(&mut self, item: Item<D>, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
+        let at = |ago: usize| self.begun.wrapping_sub(ago) % PLACES;
+        let [now, first, second, third] = [at(0), at(APART), at(2 * APART), at(3 * APART)];
+        self.items[now] = item;
+        self.items[first].find_block(view, parts);
+        self.items[second].find_bucket(view, parts, select);
+        let found = self.items[third].compare(parts);
+        self.answer(self.items[third].row, u64::from(found));
+        self.begun += 1;
     }
 }
 
 impl<D: Distance> Item<D> {
+    /// No key: its steps do nothing that is seen.
+    const IDLE: Self =
+        Self { low: D::NO_LOW, unary: 0, numbers: 0, at: 0, bucket: 0, zeros: 0, keys: 0, width: 0, row: usize::MAX };
+
     /// Reads from the directory where the block of the bucket starts.
     #[inline(always)]
     fn find_block(&mut self, view: &View<'_>, parts: &Parts<'_>) {
         let before = usize::from(parts.count(self.at));
-        self.at = before + (self.bucket as usize / BUCKETS) * BUCKETS;
-        let word = (self.unary + self.at / 64) * 8;
-        prefetch(view.bytes, word);
-        prefetch(view.bytes, word + 16);
+        self.at = before + (self.bucket - self.zeros) as usize;
+        let byte = self.unary * 8 + self.at / 8;
+        prefetch(view.bytes, byte);
+        // What is read of a block that is short, and of one that is not.
+        prefetch(view.bytes, byte + if D::NARROW { 7 } else { 16 });
     }
 
     /// Reads from the bits where the low parts of the bucket are.
     #[inline(always)]
     fn find_bucket(&mut self, view: &View<'_>, parts: &Parts<'_>, select: impl Select) {
-        let start = bucket_start(parts, self, select);
-        self.keys = ones_from(parts, self.unary, start);
+        let block = Block { unary: self.unary, at: self.at, zeros: self.zeros };
+        let (start, keys) =
+            if D::NARROW { bucket_in_load(parts, &block, select) } else { bucket(parts, &block, select) };
+        self.keys = keys;
         let index = start.wrapping_sub(self.bucket as usize);
         let first = self.numbers.wrapping_mul(8).wrapping_add(index.wrapping_mul(usize::from(self.width)));
         // Nothing is fetched for an empty bucket: what is read for it is at hand, and means nothing.
         self.at = select_unpredictable(self.keys > 0, first, self.unary * 64);
-        self.second = select_unpredictable(self.keys > 1, self.at + usize::from(self.width), self.at);
         prefetch(view.bytes, self.at / 8);
-        prefetch(view.bytes, D::last_byte(self.second, self.width));
+        prefetch(view.bytes, D::last_byte(self.nth(3), self.width));
+    }
+
+    /// The bit at which the low part of this number starts, or the last of the bucket.
+    #[inline(always)]
+    fn nth(&self, number: u32) -> usize {
+        self.at.wrapping_add((number.min(self.keys.saturating_sub(1)) * u32::from(self.width)) as usize)
     }
 
     /// Looks for the low part in its bucket.
     #[inline(always)]
-    fn compare(&self, view: &View<'_>) -> bool {
-        let low = |bit: usize| D::stored(view.bytes, bit, self.width);
-        // Where there is but one key, the second is the first once more.
-        let mut found = (low(self.at) == self.low) | (low(self.second) == self.low);
+    fn compare(&self, parts: &Parts<'_>) -> bool {
+        let is = |number: u32| D::stored(parts.loads, self.nth(number), self.width) == self.low;
+        // Where there are fewer keys, the last is compared once more.
+        let mut found = is(0) | is(1) | is(2);
         found &= self.keys > 0;
-        if self.keys > 2 {
-            let third = self.second + usize::from(self.width);
-            found |= low(third) == self.low;
-            found |= (self.keys > 3) & (low(third + usize::from(self.width)) == self.low);
+        if self.keys > 3 {
+            found |= is(3);
             if self.keys > 4 {
-                found |= in_bucket(view.bytes, self);
+                found |= in_bucket(parts.loads, self);
             }
         }
         found
-    }
-}
-
-/// The buffer as numbers of one size each: where one lies in it needs one comparison and not two.
-struct Parts<'a> {
-    lines: &'a [[u8; ENTRY]],
-    words: &'a [[u8; 8]],
-    halves: &'a [[u8; 2]],
-}
-
-impl<'a> Parts<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        Self { lines: bytes.as_chunks().0, words: bytes.as_chunks().0, halves: bytes.as_chunks().0 }
-    }
-
-    #[inline(always)]
-    fn word(&self, index: usize) -> u64 {
-        self.words.get(index).map_or(0, |word| u64::from_le_bytes(*word))
-    }
-
-    #[inline(always)]
-    fn count(&self, index: usize) -> u16 {
-        self.halves.get(index).map_or(0, |half| u16::from_le_bytes(*half))
     }
 }
 
@@ -285,79 +287,13 @@ fn in_runs(view: &View<'_>, line: &[u8; ENTRY], key: u128, cursor: &mut Cursor) 
     cursor.answer
 }
 
-/// Where the bits of the item's bucket start: after as many zeros as there are buckets before it in its block.
-#[inline(always)]
-fn bucket_start<D: Distance>(parts: &Parts<'_>, item: &Item<D>, select: impl Select) -> usize {
-    let zeros = item.bucket % BUCKETS as u32;
-    if zeros == 0 {
-        return item.at;
-    }
-    let word = item.at / 64;
-    let three = parts.words.get(item.unary + word..).and_then(<[_]>::first_chunk).copied();
-    let [one, two, three] = three.unwrap_or([[0; 8]; 3]);
-    let (one, two, three) = (!u64::from_le_bytes(one), !u64::from_le_bytes(two), !u64::from_le_bytes(three));
-    // A block is rarely longer than three words: which of them it is needs no branch.
-    let one = one & (u64::MAX << (item.at % 64));
-    let in_one = one.count_ones();
-    let in_two = in_one + two.count_ones();
-    let in_three = in_two + three.count_ones();
-    let rank = zeros - 1;
-    if rank >= in_three {
-        return far_bucket_start(parts, item, rank - in_three, word + 3, select);
-    }
-    let (mut chosen, mut before, mut zeros) = (word, 0, one);
-    if rank >= in_one {
-        (chosen, before, zeros) = (word + 1, in_one, two);
-    }
-    if rank >= in_two {
-        (chosen, before, zeros) = (word + 2, in_two, three);
-    }
-    chosen * 64 + select.select(zeros, rank - before) as usize + 1
-}
-
-/// As [`bucket_start`], when there are many keys in one bucket.
-#[cold]
-fn far_bucket_start<D: Distance>(
-    parts: &Parts<'_>,
-    item: &Item<D>,
-    mut rank: u32,
-    mut word: usize,
-    select: impl Select,
-) -> usize {
-    while item.unary + word < parts.words.len() {
-        let zeros = !parts.word(item.unary + word);
-        let here = zeros.count_ones();
-        if rank < here {
-            return word * 64 + select.select(zeros, rank) as usize + 1;
-        }
-        rank -= here;
-        word += 1;
-    }
-    0
-}
-
-/// How many ones follow each other from this bit on.
-#[inline(always)]
-fn ones_from(parts: &Parts<'_>, unary: usize, bit: usize) -> u32 {
-    let ones = (parts.word(unary + bit / 64) >> (bit % 64)).trailing_ones();
-    if ones < 64 - (bit % 64) as u32 { ones } else { ones + ones_of_words(parts, unary + bit / 64 + 1) }
-}
-
-/// How many ones follow each other from this word on.
-#[cold]
-fn ones_of_words(parts: &Parts<'_>, from: usize) -> u32 {
-    let words = parts.words.get(from..).unwrap_or(&[]);
-    let whole = words.iter().take_while(|word| **word == [0xFF; 8]).count();
-    whole as u32 * 64 + parts.word(from + whole).trailing_ones()
-}
-
 /// Whether the low part is in a bucket of many keys; they ascend.
 #[cold]
-fn in_bucket<D: Distance>(bytes: &[u8], item: &Item<D>) -> bool {
+fn in_bucket<D: Distance>(loads: Loads<'_>, item: &Item<D>) -> bool {
     let (mut from, mut to) = (0, item.keys as usize);
     while from < to {
         let middle = (from + to) / 2;
-        let there = D::stored(bytes, item.at + middle * usize::from(item.width), item.width);
+        let there = D::stored(loads, item.at + middle * usize::from(item.width), item.width);
         if there == item.low {
             return true;
         }

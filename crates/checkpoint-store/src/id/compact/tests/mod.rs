@@ -4,6 +4,7 @@ mod damage;
 mod hashes;
 mod keys;
 mod types;
+mod versions;
 
 use std::collections::BTreeSet;
 
