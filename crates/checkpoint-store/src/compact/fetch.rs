@@ -7,6 +7,7 @@ use checkpoint_fs::{ObjectMeta, ObjectPath, ReadOptions, StorageExt, StorageRef}
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::error::Result;
+use crate::id::pages;
 
 /// The bytes of a part. A store gives one connection some 50 to 100 MB a second.
 pub(super) const PART: u64 = 16 << 20;
@@ -26,8 +27,10 @@ pub(super) async fn fetch(storage: &StorageRef, path: &ObjectPath, bytes: u64, p
         return Ok(Some(first.bytes));
     }
     let Ok(room) = usize::try_from(bytes) else { return Ok(None) };
-    let mut whole = Vec::with_capacity(room);
-    whole.extend_from_slice(&first.bytes);
+    let mut whole = pages(room)?;
+    let mut rest: &mut [u8] = &mut whole;
+    let mut put = |part: &[u8]| rest.split_off_mut(..part.len()).map(|place| place.copy_from_slice(part)).is_some();
+    put(&first.bytes);
     let version = first.meta;
     let ranges: Vec<Range<u64>> = (1..bytes.div_ceil(part)).map(|n| n * part..bytes.min((n + 1) * part)).collect();
     let parts = stream::iter(ranges).map({
@@ -40,12 +43,13 @@ pub(super) async fn fetch(storage: &StorageRef, path: &ObjectPath, bytes: u64, p
     let mut parts = parts.buffered(CONCURRENCY);
     while let Some(next) = parts.try_next().await? {
         match next.filter(|next| is_same(&next.meta, &version)) {
-            Some(next) => whole.extend_from_slice(&next.bytes),
+            Some(next) if put(&next.bytes) => {}
             // Replaced, or deleted, meanwhile.
-            None => return Ok(None),
+            _ => return Ok(None),
         }
     }
-    Ok(Some(whole.into()))
+    let complete = rest.is_empty();
+    Ok(complete.then(|| Bytes::from_owner(whole)))
 }
 
 fn is_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {

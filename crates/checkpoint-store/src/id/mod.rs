@@ -20,6 +20,7 @@ pub(crate) use build::merge_sets;
 pub use build::{GrowingIdSet, IdSetBuilder, IdSetOptions, Repeats};
 pub use class::IdClass;
 pub use compact::CompactIdSet;
+pub(crate) use compact::pages;
 pub use hash::HashKey;
 pub(crate) use key_map::KeyMap;
 pub use keys::{IdColumn, IdProblem};

@@ -70,7 +70,11 @@ impl Chunks {
     }
 }
 
-fn pages(len: usize) -> Result<MmapMut> {
+/// Memory of so many bytes for a set, of zeros, in pages of its own: large ones where the system has them.
+///
+/// # Errors
+/// `Storage` when there is none.
+pub(crate) fn pages(len: usize) -> Result<MmapMut> {
     let pages = MmapMut::map_anon(len).map_err(|e| no_memory(len, e))?;
     // Probes are scattered: with small pages most of them would miss the translation cache too. A system without
     // large ones refuses, and nothing is lost but time.

@@ -30,6 +30,7 @@ use bytes::Bytes;
 pub(super) use cpu::prefetch;
 pub(crate) use encoder::Encoder;
 pub(crate) use intervals::Intervals;
+pub(crate) use memory::pages;
 
 use self::header::Geometry;
 use self::probe::probe;
