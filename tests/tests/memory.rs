@@ -18,9 +18,9 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
 const GIB: u64 = 1 << 30;
-const LIMIT: u64 = GIB;
+const LIMIT: u64 = 800 << 20;
 /// Of narrow rows, of which nothing large is ever held.
-const NARROW_LIMIT: u64 = 720 << 20;
+const NARROW_LIMIT: u64 = 440 << 20;
 
 fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![
