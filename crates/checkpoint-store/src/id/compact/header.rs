@@ -12,7 +12,7 @@ use crate::id::hash::HashKey;
 use crate::id::key_map::{KeyMap, Layout};
 
 const MAGIC: [u8; 8] = *b"ckptids\n";
-/// The version of the buffer that this code writes; it reads those before, which lack whole partitions, too.
+/// The version of the buffer. A set is built again from its records where it is of another.
 const VERSION: u32 = 2;
 /// Bytes before the class.
 const FIXED: usize = 64;
@@ -130,7 +130,10 @@ pub(super) fn read(bytes: &Bytes) -> Result<(Option<KeyMap>, Geometry)> {
     if checksum(body) != load64(sum, 0) {
         return Err(damaged("its checksum is wrong"));
     }
-    if body.len() < FIXED + PADDING || version == 0 {
+    if version < VERSION {
+        return Err(damaged(&format!("its version is none that counts: version={version}")));
+    }
+    if body.len() < FIXED + PADDING {
         return Err(damaged("its header is wrong"));
     }
     parse(body).ok_or_else(|| damaged("its parts do not fit together"))

@@ -140,12 +140,19 @@ fn random_numbers_in_the_table_are_no_fault() {
 }
 
 #[test]
-fn a_newer_version_is_named() {
-    let mut bytes = sets()[1].as_bytes().to_vec();
-    bytes[8] = 3;
-    let error = open(bytes).unwrap_err();
-    assert_eq!(error.kind(), crate::ErrorKind::BadData);
-    assert!(error.hint().unwrap().contains("newer"));
+fn another_version_is_named() {
+    for (version, hint) in [(3, "newer"), (1, "build it again"), (0, "build it again")] {
+        let mut bytes = sets()[1].as_bytes().to_vec();
+        bytes[8] = version;
+        // A whole buffer, as code of that version would have written it.
+        let body = bytes.len() - 8;
+        let sum = header::checksum(&bytes[..body]);
+        bytes[body..].copy_from_slice(&sum.to_le_bytes());
+        let error = open(bytes).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::BadData);
+        assert!(error.to_string().contains(&format!("version={version}")), "{error}");
+        assert!(error.hint().unwrap().contains(hint), "{error}");
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@ mod damage;
 mod hashes;
 mod keys;
 mod types;
-mod versions;
 
 use std::collections::BTreeSet;
 
