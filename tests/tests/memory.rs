@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, LargeBinaryArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::ipc::writer::FileWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
@@ -87,6 +88,25 @@ fn write_shared_values(path: &Path, first: i64) -> i64 {
     }
     writer.close().unwrap();
     first + 1000
+}
+
+/// More rows than a task has by itself, of 100 kB each, in batches of 50 without compression.
+fn write_arrow(path: &Path) -> i64 {
+    let mut writer = FileWriter::try_new(File::create(path).unwrap(), &schema()).unwrap();
+    for start in (0..12_000).step_by(50) {
+        let rows: Vec<i64> = (start..start + 50).rev().collect();
+        let batch = RecordBatch::try_new(
+            schema(),
+            vec![
+                Arc::new(Int64Array::from(rows.clone())) as ArrayRef,
+                Arc::new(LargeBinaryArray::from_iter_values(rows.iter().map(|r| blob(*r, 100_000)))),
+                Arc::new(StringArray::from_iter_values(rows.iter().map(|r| format!("row {r}")))),
+            ],
+        );
+        writer.write(&batch.unwrap()).unwrap();
+    }
+    writer.finish().unwrap();
+    12_000
 }
 
 /// Two million rows of nine numbers.
@@ -177,6 +197,18 @@ fn gigabytes_of_huge_rows_stay_under_a_gigabyte() {
         assert!(peak < LIMIT, "{job}: {} MiB", peak >> 20);
         assert_eq!(output_ids(&dir.path().join(job).join("output")), (0..rows).collect::<Vec<_>>());
     }
+}
+
+/// All columns of a batch of Arrow IPC are parts of one buffer: what is kept of each, its IDs, must not hold the rest.
+#[test]
+fn a_gigabyte_of_arrow_batches_takes_little() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let rows = write_arrow(&dir.path().join("in/rows.arrow"));
+    let peak = run(dir.path(), "arrow", &["--output-format", "parquet"]);
+    println!("memory: {rows} rows of 100 kB as Arrow, peak {} MiB", peak >> 20);
+    assert!(peak < LIMIT, "{} MiB", peak >> 20);
+    assert_eq!(output_ids(&dir.path().join("arrow/output")), (0..rows).collect::<Vec<_>>());
 }
 
 /// What is let go of must go back to the system: most of what a run holds here, it has used and freed.

@@ -203,6 +203,20 @@ fn a_file_longer_than_any_that_belongs_there_is_named_and_not_read() {
 }
 
 #[test]
+fn a_start_that_was_killed_before_its_job_was_made_is_told_as_that() {
+    let dir = kept();
+    let dir = dir.path();
+    let attempt = fs::read(dir.join("job/checkpoint/_meta/attempts/1.json")).expect("an attempt");
+    fs::remove_dir_all(dir.join("job")).expect("removes");
+    fs::create_dir_all(dir.join("job/checkpoint/_meta/attempts")).expect("makes");
+    fs::write(dir.join("job/checkpoint/_meta/attempts/1.json"), attempt).expect("writes");
+    ckpt(dir, &["compact", "job/checkpoint"]).complains(2, "no job has begun here");
+    ckpt(dir, &["recover", "job/checkpoint", "--output", "job/output"]).complains(2, "no job has begun here");
+    run(dir).exits(0);
+    assert_eq!(verify(dir).exits(0).json()["committed_ids"], 30);
+}
+
+#[test]
 fn another_output_is_code_3() {
     let dir = kept();
     for command in ["verify", "recover"] {

@@ -228,10 +228,10 @@ impl Error {
         }))
     }
 
-    /// Whether the bucket, container or volume itself does not exist: what opens it, lists, writes or deletes needs
-    /// nothing in it to be there.
+    /// Whether the bucket, container or volume itself does not exist: what opens or lists it needs nothing in it to be
+    /// there. A write may miss other things, such as an upload that somebody aborted.
     pub fn is_bucket_missing(&self) -> bool {
-        self.is_not_found() && matches!(self.operation(), "open" | "list" | "write" | "delete")
+        self.is_not_found() && matches!(self.operation(), "open" | "list")
     }
 
     /// Whether this is [`ErrorKind::NotFound`].

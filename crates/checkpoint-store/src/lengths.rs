@@ -35,7 +35,7 @@ fn within(longest: u64, bytes: Bytes, what: &dyn std::fmt::Display) -> Result<By
         return Ok(bytes);
     }
     Err(Error::invalid_config(format!("{what} is too long: bytes={} limit={longest}", bytes.len()))
-        .with_hint("use more and smaller tasks, or fewer and larger input files"))
+        .with_hint("let tasks have fewer IDs, by --rows-per-task; and a job fewer files"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, Version};
 
 use super::{AnswerForm, Wanted};
 use crate::backend::headers::content_range;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The length that is assumed of a body that does not say its own; of an object no more is read then.
 pub(super) const UNKNOWN_LENGTH: u64 = 64 << 20;
@@ -41,12 +41,16 @@ pub(super) fn bounds(form: AnswerForm, status: StatusCode, headers: &HeaderMap) 
     let length = part.or_else(|| content_length(headers));
     match wanted {
         Wanted::Whole { limit } if length.is_some_and(|length| length > limit) => Err(Error::too_long(limit)),
-        Wanted::Until { end } if part.is_none() && length.is_some_and(|length| length > end) => {
-            Ok(Bounds { most: end, is_cut: true })
-        }
-        Wanted::Whole { limit: most } | Wanted::Until { end: most } => {
-            Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH.min(most)), is_cut: false })
-        }
+        Wanted::Until { end } if length.is_some_and(|length| length > end) => match part {
+            None => Ok(Bounds { most: end, is_cut: true }),
+            Some(part) => {
+                let message = format!("the answer is a longer part than was asked for: bytes={part} end={end}");
+                Err(Error::new(ErrorKind::Corrupt, message))
+            }
+        },
+        Wanted::Whole { limit } => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH.min(limit)), is_cut: false }),
+        // Of a whole without a length, the end alone tells how long it is.
+        Wanted::Until { .. } => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH), is_cut: false }),
     }
 }
 
@@ -84,7 +88,6 @@ mod tests {
     use http::header::{CONTENT_RANGE, HeaderValue};
 
     use super::*;
-    use crate::error::ErrorKind;
 
     fn bounds_of(wanted: Wanted, headers: &[(HeaderName, &'static str)]) -> Result<Bounds> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
@@ -102,7 +105,7 @@ mod tests {
             (any, &[(CONTENT_RANGE, "bytes 0-19/20")][..], 20, false),
             (ten, &[][..], 10, false),
             (ten, &length("10")[..], 10, false),
-            (until, &[][..], 10, false),
+            (until, &[][..], UNKNOWN_LENGTH, false),
             (until, &length("7")[..], 7, false),
             (until, &length("1099511627776")[..], 10, true),
             (until, &[(CONTENT_LENGTH, "5"), (CONTENT_RANGE, "bytes 5-9/20")][..], 5, false),
@@ -114,5 +117,7 @@ mod tests {
             let error = bounds_of(ten, &[headers]).expect_err("too long");
             assert_eq!(error.kind(), ErrorKind::Corrupt);
         }
+        let lie = (CONTENT_RANGE, "bytes 0-1099511627775/1099511627776");
+        assert_eq!(bounds_of(until, &[lie]).expect_err("more than was asked for").kind(), ErrorKind::Corrupt);
     }
 }

@@ -47,9 +47,9 @@ impl OwnThread {
             // Nobody waits any more where the run has ended.
             let _ = done.send(result);
         };
-        let died = |_| Error::new(ErrorKind::BadData, "the thread of a worker has ended");
-        self.0.send(Box::new(work)).map_err(|_| died(()))?;
-        answer.await.map_err(|_| died(())).flatten()
+        let gone = || Error::new(ErrorKind::BadData, "the thread of a worker has ended");
+        self.0.send(Box::new(work)).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone()).flatten()
     }
 }
 

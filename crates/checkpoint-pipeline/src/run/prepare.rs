@@ -70,7 +70,7 @@ impl Prepared {
         counters.total_rows.store(total.unwrap_or(0), Ordering::Relaxed);
         let rows = pipeline.batch_rows.unwrap_or_else(|| pipeline.transform.batch_rows()).max(1);
         let rows = (rows as u64).min(pipeline.rows_per_task.unwrap_or(USUAL_ROWS)) as usize;
-        // Every worker can have a batch in hand and one waiting.
+        // Every worker can have a batch in hand and a large one waiting; of small ones more wait.
         let share = pipeline.memory / (2 * pipeline.workers.max(1) * pipeline.transform.memory_factor().max(1));
         let batch_bytes = share.clamp(1 << 20, 32 << 20);
         let filled = pipeline.transform.fills_batches() || pipeline.batch_rows.is_some();

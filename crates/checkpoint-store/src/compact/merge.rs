@@ -17,7 +17,7 @@ use crate::checkpoint::{Checkpoint, create};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{IdClass, IdColumn};
 use crate::layout;
-use crate::lengths::whole;
+use crate::lengths::{checked, whole};
 use crate::merged::{FORMAT, MergedRecord, SideFile};
 use crate::names::{JobId, MergedName, TaskName};
 use crate::record::Damage;
@@ -273,6 +273,8 @@ impl Merger<'_> {
             move || encode(&id_column, &arrays, tasks, &name, &write_token)
         };
         let Encoded { record, beside, side, rows, tasks } = blocking(runtime.as_ref(), encode).await?;
+        let what = format!("the merged record {name}");
+        let (record, beside) = (checked(record, &what)?, checked(beside, &what)?);
         let size = record.len() as u64;
         create_new(&self.c.storage, &layout::merged_facts(&name)?, beside).await?;
         create_new(&self.c.storage, &layout::committed(&name.to_string())?, record).await?;

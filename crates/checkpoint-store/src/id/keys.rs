@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, MutableArrayData, make_array};
 use arrow::datatypes::DataType;
 
 use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
 use super::unique::UniqueIds;
 use crate::error::Result;
+
+/// What may be held in vain without a copy.
+const SLACK: usize = 4 << 10;
 
 /// A column of IDs that is fit to name rows: a permitted type, no nulls, no empty values.
 #[derive(Debug, Clone)]
@@ -98,6 +101,20 @@ impl IdColumn {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.array.is_empty()
+    }
+
+    /// The same values in memory of their own, where they are a small part of what is held for them: all columns of a
+    /// batch of Arrow IPC are parts of one buffer.
+    pub(crate) fn released(&self) -> Self {
+        let data = self.array.to_data();
+        let shown = data.get_slice_memory_size().unwrap_or(usize::MAX);
+        if self.array.get_buffer_memory_size() / 2 <= shown.saturating_add(SLACK) {
+            return self.clone();
+        }
+        let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+        let copied = copy.try_extend(0, 0, data.len()).ok().map(|()| make_array(copy.freeze()));
+        // The same values were fit before.
+        copied.and_then(|array| Self::try_new(&array).ok()?.ok()).unwrap_or_else(|| self.clone())
     }
 
     /// What each ID is known by.

@@ -21,7 +21,8 @@ pub struct UniqueIds {
     /// The greatest ID, while all of them ascend; of no use once there are hashes.
     last: Option<OwnKey>,
     hashes: Option<Hashes>,
-    repeats: bool,
+    /// The first column that repeats an ID.
+    repeated: Option<usize>,
 }
 
 /// Where an ID stands that was there already.
@@ -69,7 +70,7 @@ impl UniqueIds {
     pub fn add(&mut self, ids: &IdColumn) -> Option<RepeatedId> {
         if self.hashes.is_none() {
             if ascends(&mut self.last, ids) {
-                self.columns.push(ids.clone());
+                self.columns.push(ids.released());
                 return None;
             }
             let hashes = self.hashes.insert(Hashes::default());
@@ -79,30 +80,34 @@ impl UniqueIds {
         }
         let suspects = self.hashes.as_mut().map_or_else(Vec::new, |hashes| hashes.add(ids));
         let repeated = suspects.into_iter().find_map(|row| find(&self.columns, ids, row));
-        self.columns.push(ids.clone());
-        self.repeats |= repeated.is_some();
+        if repeated.is_some() {
+            self.repeated.get_or_insert(self.columns.len());
+        }
+        self.columns.push(ids.released());
         repeated
     }
 
-    /// Lets go of the columns after the first so many, with a repeat that was found in them. Their IDs still count as
-    /// seen.
+    /// Lets go of the columns after the first so many, with a repeat that was found in them. Nothing can be added
+    /// after that.
     pub fn keep(&mut self, columns: usize) {
-        if columns < self.columns.len() {
-            self.columns.truncate(columns);
-            self.repeats = false;
-        }
+        self.columns.truncate(columns);
+        self.repeated = self.repeated.filter(|column| *column < columns);
     }
 
     /// All of them as one column.
     ///
     /// # Errors
-    /// `BadData` when an ID was there twice, or no type holds them all.
+    /// `BadData` when an ID was there twice, or they are not of one class, or no type holds them all.
     pub(crate) fn into_column(self) -> Result<IdColumn> {
-        if self.repeats {
+        if self.repeated.is_some() {
             return Err(Error::bad_data("an ID occurs twice"));
         }
-        if self.columns.is_empty() {
+        let Some(first) = self.columns.first() else {
             return Err(Error::bad_data("there are no IDs, and no type of them"));
+        };
+        if let Some(other) = self.columns.iter().find(|column| column.class() != first.class()) {
+            let message = format!("the IDs of a task are of two types: {} and {}", first.class(), other.class());
+            return Err(Error::bad_data(message));
         }
         let arrays: Vec<_> = self.columns.iter().map(IdColumn::array).collect();
         IdColumn::try_new(&joined(&arrays)?)?.map_err(|problem| Error::bad_data(problem.to_string()))
@@ -200,7 +205,8 @@ fn find(columns: &[IdColumn], ids: &IdColumn, row: usize) -> Option<RepeatedId> 
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int32Array, Int64Array, StringArray};
+    use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, StringArray};
+    use arrow::compute::concat;
 
     use super::*;
 
@@ -265,6 +271,30 @@ mod tests {
             assert_eq!(kept.array().as_ref(), numbers(&[3, 1]).array().as_ref());
         }
         assert!(UniqueIds::new().into_column().is_err());
+        let mut ids = two(&[1]);
+        assert_eq!(ids.add(&numbers(&[7])), None);
+        ids.keep(2);
+        assert!(ids.into_column().is_err(), "1 is there twice in what was kept");
+        let mut ids = two(&[4]);
+        assert_eq!(ids.add(&column(StringArray::from(vec!["4"]))), None);
+        assert!(ids.into_column().unwrap_err().to_string().contains("two types"), "a text is no number");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_column_is_what_it_shows() {
+        let many: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1_000_000).rev()));
+        let mut ids = UniqueIds::new();
+        for start in [5, 400_000] {
+            let few = IdColumn::try_new(&many.slice(start, 100)).unwrap().unwrap();
+            assert_eq!(ids.add(&few), None);
+        }
+        let held: usize = ids.columns.iter().map(|column| column.array().get_buffer_memory_size()).sum();
+        assert!(held < 10_000, "{held}");
+        let together = ids.into_column().unwrap();
+        assert_eq!(
+            together.array().as_ref(),
+            concat(&[&many.slice(5, 100), &many.slice(400_000, 100)]).unwrap().as_ref()
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use checkpoint_fs::StorageRef;
 use serde::Serialize;
 
+use super::no_job;
 use super::recover::check_output;
 use crate::checkpoint::Checkpoint;
 use crate::compact::{MergeOptions, MergePolicy, Sizes};
@@ -106,7 +107,7 @@ async fn compact_under(
     let snapshot = fenced.snapshot().await?;
     if snapshot.complete.is_some() || (snapshot.job.is_none() && snapshot.listing.is_empty()) {
         crate::end::give_back(fenced, lease, snapshot.job.is_some()).await?;
-        return Err(ended(fenced));
+        return Err(if snapshot.complete.is_some() { ended(fenced) } else { no_job(fenced) });
     }
     if snapshot.job.is_none() {
         let records = snapshot.counting().len() as u64;

@@ -15,3 +15,13 @@ pub use recover::{RecoverOptions, RecoverReport, recover};
 pub use remove::remove;
 pub use status::{LastAttempt, Status, committed_ids, status};
 pub use verify::{VerifyOptions, VerifyReport, verify};
+
+use crate::checkpoint::Checkpoint;
+use crate::error::{Error, ErrorKind};
+
+/// For a directory that has attempts and nothing else: a start was killed before it made the job, or a job ended and
+/// is gone.
+fn no_job(checkpoint: &Checkpoint) -> Error {
+    Error::new(ErrorKind::NoCheckpoint, format!("no job has begun here, or it has ended: url={}", checkpoint.url()))
+        .with_hint("run the job; nothing is done yet that could be merged or recovered")
+}

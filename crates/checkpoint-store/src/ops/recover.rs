@@ -5,6 +5,7 @@ use std::sync::Arc;
 use checkpoint_fs::StorageRef;
 use serde::Serialize;
 
+use super::no_job;
 use crate::checkpoint::Checkpoint;
 use crate::compact::MergePolicy;
 use crate::data::DataReader;
@@ -97,6 +98,9 @@ async fn recover_under(
     check_output(&snapshot, output)?;
     if snapshot.complete.is_some() || (snapshot.job.is_none() && snapshot.listing.is_empty()) {
         crate::end::give_back(fenced, lease, snapshot.job.is_some()).await?;
+        if snapshot.complete.is_none() {
+            return Err(no_job(fenced));
+        }
         return Err(Error::conflict(format!("the job ended meanwhile: url={}", fenced.url()))
             .with_hint("there is nothing to recover any more"));
     }

@@ -45,10 +45,12 @@ pub enum Hardship {
     UnsaidLength,
     /// The answer is half of what it was, and says so: only what is in it can tell.
     HalfDocument,
-    /// The answer is a whole object that goes on for ever, as long as anybody reads it.
+    /// The answer goes on for ever, as long as anybody reads it.
     Endless {
         /// The length that it says.
         length: Option<u64>,
+        /// Whether it says so as a part of an object, in chunks; else it is a whole object.
+        is_part: bool,
     },
     /// The server never sees the request; this is answered.
     Answered {
@@ -219,8 +221,8 @@ impl Shared {
                 connection.send_raw(&answer.whole()).await?;
                 return Ok(After::Goes);
             }
-            Some(Hardship::Endless { length }) => {
-                connection.send_raw(&answer.endless_head(length)).await?;
+            Some(Hardship::Endless { length, is_part }) => {
+                connection.send_raw(&answer.endless_head(length, is_part)).await?;
                 // Chunks; where the answer says a length these are bytes like others.
                 let piece = format!("1000\r\n{}\r\n", "x".repeat(0x1000)).repeat(16);
                 loop {

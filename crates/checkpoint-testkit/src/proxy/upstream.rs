@@ -46,17 +46,21 @@ impl Passed {
         head.into_bytes()
     }
 
-    /// The head of a whole object with this length, or with one that nobody knows: it comes in chunks.
-    pub(super) fn endless_head(&self, length: Option<u64>) -> Vec<u8> {
-        let mut head = "HTTP/1.1 200 Endless\r\n".to_owned();
+    /// The head of an object with this length, or with one that nobody knows: then, as for a part, it comes in chunks.
+    pub(super) fn endless_head(&self, length: Option<u64>, is_part: bool) -> Vec<u8> {
+        let status = if is_part { "206 Partial Content" } else { "200 OK" };
+        let mut head = format!("HTTP/1.1 {status}\r\n");
         for (name, value) in self.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-range")) {
             // Writing to a text never fails.
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        let _ = match length {
-            Some(length) => write!(head, "Content-Length: {length}\r\n\r\n"),
-            None => write!(head, "Transfer-Encoding: chunked\r\n\r\n"),
-        };
+        if let (Some(length), true) = (length, is_part) {
+            let _ = write!(head, "Content-Range: bytes 0-{}/{length}\r\n", length.saturating_sub(1));
+        }
+        head.push_str(&match length {
+            Some(length) if !is_part => format!("Content-Length: {length}\r\n\r\n"),
+            _ => "Transfer-Encoding: chunked\r\n\r\n".to_owned(),
+        });
         head.into_bytes()
     }
 
