@@ -2,11 +2,10 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::Once;
 use std::time::Duration;
 
+use checkpoint_testkit::handle_hangups;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::support::{Job, Ran, ids_of, int_rows, read_dir, write_parquet};
 
@@ -14,18 +13,6 @@ fn two_hundred_rows() -> Job {
     let job = Job::new();
     write_parquet(&job.input().join("a.parquet"), &int_rows(0..200));
     job
-}
-
-/// Handles SIGHUP here, so that children begin with its default. Of a parent that was told to ignore it (`nohup`)
-/// they would inherit that.
-fn handle_hangups() {
-    static HANDLED: Once = Once::new();
-    HANDLED.call_once(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
-        let _context = runtime.enter();
-        // The handler stays when the stream of signals is dropped.
-        drop(signal(SignalKind::hangup()).expect("handled"));
-    });
 }
 
 /// A program that was started, and that is not left behind when a test fails.

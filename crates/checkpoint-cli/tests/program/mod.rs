@@ -6,15 +6,15 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
+use checkpoint_testkit::handle_hangups;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// A transform in shell that takes about 4 ms a row and gives it back.
 pub const SLOW_COPY: &str = r#"n=0; while IFS= read -r row; do
@@ -78,18 +78,6 @@ pub fn command(dir: &Path) -> Command {
 /// Runs it to its end.
 pub fn ckpt(dir: &Path, args: &[&str]) -> Ended {
     Ended::new(command(dir).args(args).output().expect("starts"))
-}
-
-/// Handles SIGHUP here, so that children begin with its default. Of a parent that was told to ignore it (`nohup`)
-/// they would inherit that.
-fn handle_hangups() {
-    static HANDLED: Once = Once::new();
-    HANDLED.call_once(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
-        let _context = runtime.enter();
-        // The handler stays when the stream of signals is dropped.
-        drop(signal(SignalKind::hangup()).expect("handled"));
-    });
 }
 
 /// A run in the background, killed when the test ends early.
