@@ -40,6 +40,7 @@ mod format;
 mod id_text;
 pub mod input;
 pub mod output;
+mod panic;
 mod pipeline;
 mod report;
 mod run;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::checkpoint::{damaged_file, parse_json, to_json};
 use crate::error::Result;
-use crate::lengths::whole;
+use crate::lengths::{checked, whole};
 
 /// What comes before the digits, and after them: the last field of the object, on a line of its own.
 const OPENING: &[u8] = b"  \"crc32\": \"";
@@ -23,7 +23,7 @@ pub(crate) fn seal(value: &impl Serialize) -> Result<Bytes> {
     bytes.extend_from_slice(OPENING);
     bytes.extend_from_slice(digits.as_bytes());
     bytes.extend_from_slice(CLOSING);
-    Ok(bytes.into())
+    checked(bytes.into(), &"a list of the checkpoint")
 }
 
 /// Reads such a file; `None` where there is none. Formats before `since` may lack the checksum, and none may have a

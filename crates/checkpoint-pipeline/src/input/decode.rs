@@ -1,21 +1,17 @@
 //! Calls into decoders, whose assertions about damaged bytes must not end the process.
 
-use std::any::Any;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::panic::message;
 
 /// Runs a step of a decoder. A panic in it is an error like the ones that it returns: the decoders check
 /// most of what they read, but not all. The decoder is of no further use then, like after any error.
 pub(super) fn decode<T, E: Display>(step: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(result) => result.map_err(|e| e.to_string()),
-        Err(panic) => Err(format!("the decoder gave up, {}", message(panic.as_ref()))),
+        Err(panic) => Err(format!("the decoder gave up, {}", message(panic.as_ref()).unwrap_or("without a reason"))),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a reason")
 }
 
 #[cfg(test)]

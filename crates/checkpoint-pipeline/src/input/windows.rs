@@ -13,8 +13,8 @@ use super::sizes::{decoded_size, rows_to_reach};
 const LEAST_ROWS: u64 = 1024;
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Takes decoded chunks of any size in row order and gives batches: none straddles a multiple of
-/// `batch_rows` where batches are to be filled, none goes on once its decoded size has reached `batch_bytes`, and small chunks are joined.
+/// Takes decoded chunks of any size in row order and gives batches: none straddles a multiple of `batch_rows` where
+/// batches are to be filled, none goes on once its decoded size has reached `batch_bytes`, and small chunks are joined.
 /// Holds one chunk and at most one batch that is being joined.
 #[derive(Debug)]
 pub(super) struct Windows {

@@ -45,7 +45,7 @@ pub(super) async fn apply(shared: &Shared, item: &Item) -> Result<Applied> {
                 if len == item.ids.len() {
                     contract::check(&shared.id_column, &item.ids, &outputs)?;
                 } else {
-                    let ids = IdColumn::try_new(&array)?.map_err(|p| Error::bad_data(p.to_string()))?;
+                    let ids = IdColumn::checked(&array)?;
                     contract::check(&shared.id_column, &ids, &outputs)?;
                 }
                 applied.outputs.extend(outputs.into_iter().filter(|o| o.num_rows() > 0));

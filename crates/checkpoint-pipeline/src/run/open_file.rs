@@ -160,7 +160,7 @@ impl Piece {
         let keep = not(done).map_err(failed)?;
         let records = filter_record_batch(&self.records, &keep).map_err(failed)?;
         let array = arrow::compute::filter(self.ids.array(), &keep).map_err(failed)?;
-        let ids = IdColumn::try_new(&array)?.map_err(|p| Error::bad_data(p.to_string()))?;
+        let ids = IdColumn::checked(&array)?;
         let places = Places { rows: kept(&self.places.rows, &keep), file: self.places.file };
         Ok(Some(Self { records, ids, places }))
     }

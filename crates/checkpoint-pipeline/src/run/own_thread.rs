@@ -11,6 +11,7 @@ use std::thread;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::panic::message;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -54,8 +55,8 @@ impl OwnThread {
 }
 
 fn died(panic: &(dyn Any + Send)) -> Error {
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Error::new(ErrorKind::BadData, format!("encoding the output failed: {}", said.unwrap_or("it panicked")))
+    let said = message(panic).unwrap_or("it panicked");
+    Error::new(ErrorKind::BadData, format!("encoding the output failed: {said}"))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
 use checkpoint_store::{ExactIdSet, GrowingIdSet, IdColumn, IdProblem, IdSet, show_id};
 
 use super::item::Places;
 use super::rows::Rows;
+use super::scout::{chunks, hashes};
 use super::wrong_statistics::find_wrong_statistics;
 use crate::error::{Error, Result};
 use crate::row_hash;
@@ -14,7 +14,7 @@ use crate::row_hash;
 /// How many examples an error names.
 const EXAMPLES: usize = 3;
 /// Row hashes that are made at once.
-const HASHES: usize = 64 << 10;
+const HASHES: u64 = 64 << 10;
 
 /// Every ID seen so far. Where it stood is found by reading the input once more, should it come again.
 #[derive(Debug)]
@@ -100,11 +100,9 @@ pub(super) fn check_unique(rows: &Rows) -> Result<()> {
             (None, Some(total)) if !narrow.is_filtered() => {
                 // Row hashes are known without the rows.
                 let seed = row_hash::seed(&file.hash_key());
-                for start in (0..*total).step_by(HASHES) {
-                    let rows = start..(start + HASHES as u64).min(*total);
-                    let hashes = row_hash::array(seed, start, (rows.end - start) as usize);
-                    let places = Places { file: file.clone(), rows: rows.collect() };
-                    seen.insert(&narrow, &id_column(&(Arc::new(hashes) as ArrayRef))?, &places)?;
+                for rows in chunks(0..*total, HASHES) {
+                    let ids = IdColumn::checked(&hashes(seed, &rows))?;
+                    seen.insert(&narrow, &ids, &Places { file: file.clone(), rows: rows.collect() })?;
                 }
             }
             _ => {
@@ -116,10 +114,6 @@ pub(super) fn check_unique(rows: &Rows) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn id_column(ids: &ArrayRef) -> Result<IdColumn> {
-    IdColumn::try_new(ids)?.map_err(|problem| Error::bad_data(problem.to_string()))
 }
 
 /// The error for an input in which more rows are done than there are IDs: reads it once more for examples. Where no ID

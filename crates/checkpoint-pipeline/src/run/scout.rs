@@ -322,7 +322,7 @@ impl Scout {
     }
 
     fn show(&self, ids: &ArrayRef, start: usize, end: usize, rows: &Range<u64>) -> Result<(IdColumn, Places)> {
-        let ids = IdColumn::try_new(&ids.slice(start, end - start))?.map_err(|p| Error::bad_data(p.to_string()))?;
+        let ids = IdColumn::checked(&ids.slice(start, end - start))?;
         Ok((ids, Places { file: self.file.clone(), rows: rows.clone().collect() }))
     }
 }
@@ -347,7 +347,8 @@ fn join_equal(pieces: impl Iterator<Item = (Range<u64>, Verdict)>) -> Vec<(Range
     joined
 }
 
-fn chunks(rows: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
+/// Ranges of at most so many rows.
+pub(super) fn chunks(rows: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
     let mut next = rows.start;
     std::iter::from_fn(move || {
         let start = next;
@@ -356,7 +357,8 @@ fn chunks(rows: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-fn hashes(seed: u64, rows: &Range<u64>) -> ArrayRef {
+/// The hashes that name these rows.
+pub(super) fn hashes(seed: u64, rows: &Range<u64>) -> ArrayRef {
     Arc::new(row_hash::array(seed, rows.start, (rows.end - rows.start) as usize))
 }
 

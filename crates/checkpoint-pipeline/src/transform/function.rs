@@ -12,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::{Batch, Transform, TransformError};
+use crate::panic;
 
 /// Gives every batch back as it came.
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,8 +114,7 @@ impl Transform for FnTransform {
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> TransformError {
-    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(|s| s.as_str()));
-    TransformError::new(format!("the transform panicked: {}", text.unwrap_or("no message")))
+    TransformError::new(format!("the transform panicked: {}", panic::message(payload).unwrap_or("no message")))
 }
 
 #[cfg(test)]

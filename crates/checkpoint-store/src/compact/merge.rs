@@ -315,7 +315,7 @@ fn encode(
     name: &MergedName,
     write_token: &str,
 ) -> Result<Encoded> {
-    let ids = IdColumn::try_new(&join(arrays)?)?.map_err(|problem| Error::bad_data(problem.to_string()))?;
+    let ids = IdColumn::checked(&join(arrays)?)?;
     let rows = ids.len() as u64;
     let facts = MergedFacts {
         format: FORMAT,

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use super::canonical::{Canonical, Key, apart, cast_to};
 use super::class::IdClass;
 use super::unique::UniqueIds;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What may be held in vain without a copy.
 const SLACK: usize = 4 << 10;
@@ -83,6 +83,14 @@ impl IdColumn {
         Ok(Ok(Self { array, class, keys }))
     }
 
+    /// As [`IdColumn::try_new`], where any problem is an error.
+    ///
+    /// # Errors
+    /// `BadData` too for a null or empty value.
+    pub fn checked(array: &ArrayRef) -> Result<Self> {
+        Self::try_new(array)?.map_err(|problem| Error::bad_data(problem.to_string()))
+    }
+
     /// The values, dictionaries and views made plain.
     pub fn array(&self) -> &ArrayRef {
         &self.array
@@ -114,7 +122,7 @@ impl IdColumn {
         let mut copy = MutableArrayData::new(vec![&data], false, data.len());
         let copied = copy.try_extend(0, 0, data.len()).ok().map(|()| make_array(copy.freeze()));
         // The same values were fit before.
-        copied.and_then(|array| Self::try_new(&array).ok()?.ok()).unwrap_or_else(|| self.clone())
+        copied.and_then(|array| Self::checked(&array).ok()).unwrap_or_else(|| self.clone())
     }
 
     /// What each ID is known by.

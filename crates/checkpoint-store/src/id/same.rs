@@ -24,9 +24,6 @@ pub fn same_ids(ids: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
 /// # Errors
 /// `BadData` when none does.
 pub(super) fn joined(columns: &[&ArrayRef]) -> Result<ArrayRef> {
-    if let [only] = columns {
-        return Ok(ArrayRef::clone(only));
-    }
     let fits = |to: &DataType| columns.iter().map(|ids| same_ids(ids, to)).collect::<Option<Vec<_>>>();
     let Some(columns) = columns.iter().find_map(|ids| fits(ids.data_type())) else {
         let types: BTreeSet<String> = columns.iter().map(|ids| ids.data_type().to_string()).collect();

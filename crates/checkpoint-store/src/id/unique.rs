@@ -109,8 +109,11 @@ impl UniqueIds {
             let message = format!("the IDs of a task are of two types: {} and {}", first.class(), other.class());
             return Err(Error::bad_data(message));
         }
+        if let [only] = &self.columns[..] {
+            return Ok(only.clone());
+        }
         let arrays: Vec<_> = self.columns.iter().map(IdColumn::array).collect();
-        IdColumn::try_new(&joined(&arrays)?)?.map_err(|problem| Error::bad_data(problem.to_string()))
+        IdColumn::checked(&joined(&arrays)?)
     }
 
     /// How many there are.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use checkpoint_fs::StorageRef;
 use serde::Serialize;
 
-use super::no_job;
 use super::recover::check_output;
+use super::refuse_without_job;
 use crate::checkpoint::Checkpoint;
 use crate::compact::{MergeOptions, MergePolicy, Sizes};
 use crate::data::DataReader;
@@ -103,12 +103,8 @@ async fn compact_under(
     wants: Wants<'_>,
     reader: &dyn DataReader,
 ) -> Result<CompactReport> {
-    // The job may have ended since the first look, and another may have begun.
     let snapshot = fenced.snapshot().await?;
-    if snapshot.complete.is_some() || (snapshot.job.is_none() && snapshot.listing.is_empty()) {
-        crate::end::give_back(fenced, lease, snapshot.job.is_some()).await?;
-        return Err(if snapshot.complete.is_some() { ended(fenced) } else { no_job(fenced) });
-    }
+    refuse_without_job(fenced, lease, &snapshot, ended).await?;
     if snapshot.job.is_none() {
         let records = snapshot.counting().len() as u64;
         let bytes = snapshot.listing.committed.iter().map(|(_, meta)| meta.size).sum();

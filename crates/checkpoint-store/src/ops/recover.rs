@@ -5,7 +5,7 @@ use std::sync::Arc;
 use checkpoint_fs::StorageRef;
 use serde::Serialize;
 
-use super::no_job;
+use super::refuse_without_job;
 use crate::checkpoint::Checkpoint;
 use crate::compact::MergePolicy;
 use crate::data::DataReader;
@@ -85,6 +85,11 @@ pub async fn recover(
     recovered
 }
 
+fn ended(checkpoint: &Checkpoint) -> Error {
+    Error::conflict(format!("the job ended meanwhile: url={}", checkpoint.url()))
+        .with_hint("there is nothing to recover any more")
+}
+
 async fn recover_under(
     fenced: &Checkpoint,
     output: &StorageRef,
@@ -93,17 +98,9 @@ async fn recover_under(
     reader: &dyn DataReader,
     damage: Damage,
 ) -> Result<RecoverReport> {
-    // The job may have ended since the first look, and another may have begun.
     let snapshot = fenced.snapshot().await?;
     check_output(&snapshot, output)?;
-    if snapshot.complete.is_some() || (snapshot.job.is_none() && snapshot.listing.is_empty()) {
-        crate::end::give_back(fenced, lease, snapshot.job.is_some()).await?;
-        if snapshot.complete.is_none() {
-            return Err(no_job(fenced));
-        }
-        return Err(Error::conflict(format!("the job ended meanwhile: url={}", fenced.url()))
-            .with_hint("there is nothing to recover any more"));
-    }
+    refuse_without_job(fenced, lease, &snapshot, ended).await?;
     snapshot.refuse_headless(fenced.url())?;
     let output: StorageRef = Arc::new(FencedStorage::new(output.clone(), lease.guard()));
     let how = Settling {
