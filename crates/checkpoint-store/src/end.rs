@@ -98,7 +98,7 @@ pub(crate) async fn give_back(c: &Checkpoint, lease: &Lease, job: bool) -> Resul
     if job {
         return lease.end(AttemptState::Maintained).await;
     }
-    lease.stop_renewing().await;
+    lease.give_up().await;
     c.control.delete(&layout::attempt(lease.attempt())?, DeleteOptions::new()).await?;
     remove_empty_dirs(c).await;
     Ok(())
@@ -138,7 +138,7 @@ async fn delete_everything(
     for storage in c.storages() {
         delete_all(storage, meta.clone()).await?;
     }
-    lease.stop_renewing().await;
+    lease.give_up().await;
     c.control.delete(&own, DeleteOptions::new()).await?;
     c.control.delete(&complete, DeleteOptions::new()).await?;
     remove_empty_dirs(c).await;

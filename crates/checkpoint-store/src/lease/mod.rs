@@ -151,9 +151,16 @@ impl Lease {
     }
 
     /// Ends the attempt: the lease is free for the next at once.
+    ///
+    /// # Errors
+    /// `Conflict` when the lease is lost, or was given up: another may have the number by now.
     pub(crate) async fn end(&self, state: AttemptState) -> Result<()> {
         let _renewing = self.shared.renewing.lock().await;
         self.check_held()?;
+        let file = self.shared.file();
+        if file.state != AttemptState::Running {
+            return Err(Error::conflict(format!("{} has given up its lease", file.describe())));
+        }
         let file = self.shared.set_state(state);
         let options = WriteOptions::new().guard(Some(keep::own_guard(&self.shared)));
         let written = self.shared.control.write(&layout::attempt(file.attempt)?, to_json(&file)?, options).await;
@@ -161,9 +168,9 @@ impl Lease {
         written?.into_result(self.shared.control.url()).map_err(Error::from).map(drop)
     }
 
-    /// Stops renewing for good, so that the attempt's file can be deleted. The lease must still cover what
-    /// follows.
-    pub(crate) async fn stop_renewing(&self) {
+    /// Writes the attempt's file never again, neither to renew the lease nor to [end](Lease::end) it, so that it can
+    /// be deleted: the next owner may take the same number at once. The lease must still cover what follows.
+    pub(crate) async fn give_up(&self) {
         let _renewing = self.shared.renewing.lock().await;
         self.shared.set_state(AttemptState::Succeeded);
     }

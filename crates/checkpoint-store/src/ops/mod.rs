@@ -45,5 +45,5 @@ async fn refuse_without_job(
 /// is gone.
 fn no_job(checkpoint: &Checkpoint) -> Error {
     Error::new(ErrorKind::NoCheckpoint, format!("no job has begun here, or it has ended: url={}", checkpoint.url()))
-        .with_hint("run the job; nothing is done yet that could be merged or recovered")
+        .with_hint("there is nothing to merge or recover: run the job, or check the path")
 }

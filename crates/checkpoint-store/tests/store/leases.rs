@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use checkpoint_fs::{Capabilities, MemoryStorage, Storage, StorageRef};
+use checkpoint_fs::{Capabilities, DeleteOptions, MemoryStorage, ObjectPath, Storage, StorageRef};
 use checkpoint_store::{
-    AttemptState, Begin, BeginOptions, Checkpoint, Error, ErrorKind, LeaseOptions, ParquetIds, RecoverOptions,
+    AttemptState, Begin, BeginOptions, Checkpoint, CompactOptions, Error, ErrorKind, LeaseOptions, ParquetIds,
+    RecoverOptions, compact,
 };
 use checkpoint_testkit::{Fault, FaultPlan, FaultyStorage, ManualRuntime, Operation, Rule};
 
@@ -53,6 +54,75 @@ async fn a_second_job_is_refused_while_the_first_lives() {
     let looker = world.look();
     let recover = checkpoint_store::recover(&looker, &world.output, RecoverOptions::default(), &ParquetIds);
     assert_eq!(kind(Box::pin(recover).await), ErrorKind::Conflict);
+}
+
+/// What a start leaves that was killed before it made its job.
+async fn only_an_attempt(world: &World) {
+    world.attempt().await.end(AttemptState::Failed).await.expect("ends");
+    for name in world.checkpoint_files().await.into_iter().filter(|name| !name.ends_with("attempts/1.json")) {
+        world
+            .checkpoint
+            .delete(&ObjectPath::parse(name).expect("a path"), DeleteOptions::new())
+            .await
+            .expect("deletes");
+    }
+}
+
+/// The next owner may take the number as soon as the attempt's file is gone: written again, it would end or replace
+/// the lease of a job that runs.
+#[tokio::test]
+async fn a_lease_that_was_given_up_is_never_written_again() {
+    for lost in [false, true] {
+        for command in ["compact", "recover"] {
+            let world = World::new(true);
+            only_an_attempt(&world).await;
+            let plan = FaultPlan::new();
+            if lost {
+                let its_own = |path: &ObjectPath| path.as_str().ends_with("attempts/2.json");
+                plan.add(Rule::new(Operation::Delete, Fault::LoseReply(checkpoint_fs::ErrorKind::Io)).path(its_own));
+            }
+            let storage: StorageRef = Arc::new(FaultyStorage::new(world.checkpoint.clone(), plan.clone()));
+            let checkpoint = Checkpoint::new(storage, world.process("a"));
+            let refused = match command {
+                "compact" => {
+                    let options = CompactOptions::default();
+                    Box::pin(compact(&checkpoint, None, options, &ParquetIds)).await.map(drop)
+                }
+                _ => {
+                    let options = RecoverOptions::default();
+                    Box::pin(checkpoint_store::recover(&checkpoint, &world.output, options, &ParquetIds))
+                        .await
+                        .map(drop)
+                }
+            };
+            let expected = if lost { ErrorKind::Storage } else { ErrorKind::NoCheckpoint };
+            assert_eq!(kind(refused), expected, "{command}");
+            assert_eq!(plan.struck().len(), usize::from(lost), "{command}");
+            assert_eq!(world.checkpoint_files().await, ["_meta/attempts/1.json"], "{command}");
+        }
+    }
+}
+
+/// The same at the end of a job, whose deletion fails after the attempt's own file is gone.
+#[tokio::test]
+async fn an_end_that_fails_at_its_last_step_writes_no_attempt_again() {
+    let ids = [0, 1, 2];
+    for name in ["_meta/complete", "_meta/attempts/1.json"] {
+        let world = World::new(true);
+        let plan = FaultPlan::new();
+        let its = move |path: &ObjectPath| path.as_str().starts_with(name);
+        plan.add(Rule::new(Operation::Delete, Fault::LoseReply(checkpoint_fs::ErrorKind::Io)).path(its));
+        let storage: StorageRef = Arc::new(FaultyStorage::new(world.checkpoint.clone(), plan.clone()));
+        let checkpoint = Checkpoint::new(storage, world.process("a"));
+        let ended = run(&checkpoint, &world.output, &ids, false).await;
+        assert_eq!(kind(ended), ErrorKind::Storage, "{name}");
+        assert_eq!(plan.struck().len(), 1, "{name}");
+        let left = world.checkpoint_files().await;
+        assert!(left.iter().all(|file| !file.contains("attempts")), "{name}: {left:?}");
+        assert_eq!(world.run(&ids, false).await.expect("is done"), Done::Already(ids.len() as u64), "{name}");
+        world.holds_once(&ids).await;
+        assert_eq!(world.checkpoint_files().await, [""; 0], "{name}");
+    }
 }
 
 #[tokio::test]
