@@ -30,7 +30,7 @@ impl Asked {
 
     pub(crate) fn wanted(&self) -> Wanted {
         match &self.range {
-            Some(range) => Wanted::Until { end: range.end },
+            Some(range) => Wanted::Part { start: range.start, end: range.end },
             None => Wanted::Whole { limit: self.limit.unwrap_or(u64::MAX) },
         }
     }

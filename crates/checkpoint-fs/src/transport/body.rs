@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode, Version};
 
 use super::{AnswerForm, Wanted};
 use crate::backend::headers::content_range;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Retry};
 
 /// The length that is assumed of a body that does not say its own; of an object no more is read then.
 pub(super) const UNKNOWN_LENGTH: u64 = 64 << 20;
@@ -31,26 +31,29 @@ pub(super) struct Body {
 /// How much of an answer's body is read, by what its headers say.
 ///
 /// # Errors
-/// `Corrupt` for an object that is longer than its reader allows.
+/// `Corrupt`: never to be tried again for an object that is longer than its reader allows, and
+/// [maybe](Retry::Maybe) for a part that nobody asked for.
 pub(super) fn bounds(form: AnswerForm, status: StatusCode, headers: &HeaderMap) -> Result<Bounds> {
     let (AnswerForm::Object(wanted), true) = (form, status.is_success()) else {
         return Ok(Bounds { most: form.longest(), is_cut: false });
     };
     // A part that says where it lies has no other bytes.
-    let part = content_range(headers).and_then(|(first, last, _)| last.checked_sub(first)?.checked_add(1));
-    let length = part.or_else(|| content_length(headers));
-    match wanted {
-        Wanted::Whole { limit } if length.is_some_and(|length| length > limit) => Err(Error::too_long(limit)),
-        Wanted::Until { end } if length.is_some_and(|length| length > end) => match part {
-            None => Ok(Bounds { most: end, is_cut: true }),
-            Some(part) => {
-                let message = format!("the answer is a longer part than was asked for: bytes={part} end={end}");
-                Err(Error::new(ErrorKind::Corrupt, message))
-            }
-        },
-        Wanted::Whole { limit } => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH.min(limit)), is_cut: false }),
-        // Of a whole without a length, the end alone tells how long it is.
-        Wanted::Until { .. } => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH), is_cut: false }),
+    let part = content_range(headers).filter(|_| status == StatusCode::PARTIAL_CONTENT);
+    let part = part.and_then(|(first, last, _)| Some((first, last.checked_sub(first)?.checked_add(1)?)));
+    let length = part.map(|(_, length)| length).or_else(|| content_length(headers));
+    match (wanted, part) {
+        (Wanted::Whole { limit }, _) if length.is_some_and(|length| length > limit) => Err(Error::too_long(limit)),
+        (Wanted::Whole { limit }, _) => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH.min(limit)), is_cut: false }),
+        (Wanted::Part { start, end }, Some((first, length))) if first != start || length > end - start => {
+            let message = format!("the answer is another part: asked={start}-{end} got={first} bytes={length}");
+            Err(Error::new(ErrorKind::Corrupt, message).with_retry(Retry::Maybe))
+        }
+        (Wanted::Part { .. }, Some((_, length))) => Ok(Bounds { most: length, is_cut: false }),
+        // The whole for a part. Where it has no length, its end alone tells how long it is.
+        (Wanted::Part { end, .. }, None) => Ok(match length {
+            Some(length) => Bounds { most: length.min(end), is_cut: length > end },
+            None => Bounds { most: UNKNOWN_LENGTH, is_cut: false },
+        }),
     }
 }
 
@@ -89,35 +92,46 @@ mod tests {
 
     use super::*;
 
-    fn bounds_of(wanted: Wanted, headers: &[(HeaderName, &'static str)]) -> Result<Bounds> {
+    fn bounds_of(status: u16, wanted: Wanted, headers: &[(HeaderName, &'static str)]) -> Result<Bounds> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
-        bounds(AnswerForm::Object(wanted), StatusCode::OK, &HeaderMap::from_iter(headers))
+        let status = StatusCode::from_u16(status).expect("valid");
+        bounds(AnswerForm::Object(wanted), status, &HeaderMap::from_iter(headers))
     }
 
     #[test]
     fn no_more_is_read_than_can_be_wanted() {
         let (any, ten) = (Wanted::Whole { limit: u64::MAX }, Wanted::Whole { limit: 10 });
-        let until = Wanted::Until { end: 10 };
+        let part = Wanted::Part { start: 5, end: 10 };
         let length = |text| [(CONTENT_LENGTH, text)];
-        for (wanted, headers, most, is_cut) in [
-            (any, &[][..], UNKNOWN_LENGTH, false),
-            (any, &length("1099511627776")[..], 1 << 40, false),
-            (any, &[(CONTENT_RANGE, "bytes 0-19/20")][..], 20, false),
-            (ten, &[][..], 10, false),
-            (ten, &length("10")[..], 10, false),
-            (until, &[][..], UNKNOWN_LENGTH, false),
-            (until, &length("7")[..], 7, false),
-            (until, &length("1099511627776")[..], 10, true),
-            (until, &[(CONTENT_LENGTH, "5"), (CONTENT_RANGE, "bytes 5-9/20")][..], 5, false),
+        let range = |text| [(CONTENT_RANGE, text)];
+        for (status, wanted, headers, most, is_cut) in [
+            (200, any, &[][..], UNKNOWN_LENGTH, false),
+            (200, any, &length("1099511627776")[..], 1 << 40, false),
+            (206, any, &range("bytes 0-19/20")[..], 20, false),
+            (200, ten, &[][..], 10, false),
+            (200, ten, &length("10")[..], 10, false),
+            (200, part, &[][..], UNKNOWN_LENGTH, false),
+            (200, part, &length("7")[..], 7, false),
+            (200, part, &length("1099511627776")[..], 10, true),
+            (200, part, &[(CONTENT_LENGTH, "20"), (CONTENT_RANGE, "bytes 0-19/20")][..], 10, true),
+            (206, part, &range("bytes 5-9/20")[..], 5, false),
+            (206, part, &[(CONTENT_LENGTH, "3"), (CONTENT_RANGE, "bytes 5-7/8")][..], 3, false),
         ] {
-            let bounds = bounds_of(wanted, headers).expect("it is read");
-            assert_eq!(bounds, Bounds { most, is_cut }, "{wanted:?} {headers:?}");
+            let bounds = bounds_of(status, wanted, headers).expect("it is read");
+            assert_eq!(bounds, Bounds { most, is_cut }, "{status} {wanted:?} {headers:?}");
         }
-        for headers in [(CONTENT_LENGTH, "11"), (CONTENT_RANGE, "bytes 0-10/11")] {
-            let error = bounds_of(ten, &[headers]).expect_err("too long");
-            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        for headers in [length("11"), range("bytes 0-10/11")] {
+            let error = bounds_of(206, ten, &headers).expect_err("too long");
+            assert_eq!((error.kind(), error.retry()), (ErrorKind::Corrupt, Retry::Never));
         }
-        let lie = (CONTENT_RANGE, "bytes 0-1099511627775/1099511627776");
-        assert_eq!(bounds_of(until, &[lie]).expect_err("more than was asked for").kind(), ErrorKind::Corrupt);
+        for lie in [
+            "bytes 0-1099511627775/1099511627776",
+            "bytes 5-1099511627775/1099511627776",
+            "bytes 5-10/20",
+            "bytes 0-4/20",
+        ] {
+            let error = bounds_of(206, part, &range(lie)).expect_err(lie);
+            assert_eq!((error.kind(), error.retry()), (ErrorKind::Corrupt, Retry::Maybe), "{lie}");
+        }
     }
 }

@@ -30,7 +30,10 @@ impl Call {
     pub(crate) fn named(&self, error: Error) -> Error {
         let error = if error.operation().is_empty() { error.with_operation(self.operation) } else { error };
         let error = if error.url().is_empty() { error.with_url(self.url.as_str()) } else { error };
-        if error.is_bucket_missing() && error.hint().is_none() { error.with_hint(CHECK_BUCKET) } else { error }
+        // What is needed for these is the bucket, and at most an upload.
+        let is_of_bucket = matches!(error.operation(), "open" | "list" | "write" | "delete");
+        let is_unclear = error.is_not_found() && is_of_bucket && error.hint().is_none();
+        if is_unclear { error.with_hint(CHECK_BUCKET) } else { error }
     }
 }
 
@@ -39,8 +42,8 @@ impl Call {
 pub(crate) enum Wanted {
     /// All of it. One that is longer than the limit is refused.
     Whole { limit: u64 },
-    /// A range with this end. A server that answers with the whole object is read no further.
-    Until { end: u64 },
+    /// A range. A server that answers with the whole object is read no further than its end.
+    Part { start: u64, end: u64 },
 }
 
 /// What a successful answer must look like to be believed.
