@@ -54,6 +54,8 @@ mod guard;
 mod ini;
 mod listing_cache;
 mod location;
+#[cfg(all(test, any(feature = "s3", feature = "tclake")))]
+mod logged;
 mod options;
 mod path;
 mod registry;

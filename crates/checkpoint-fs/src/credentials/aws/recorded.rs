@@ -3,17 +3,16 @@
 
 mod syntax;
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::AwsChain;
 use super::chain::Described;
 use super::scripted::{Route, Seen, Server, context, home, is_signed_with};
 use crate::credentials::{CredentialCache, Credentials};
 use crate::error::Result;
+use crate::logged::Logged;
 use crate::resolution::Setting;
 
 /// Where ours differs on purpose.
@@ -167,29 +166,6 @@ fn compare(id: &str, expect: &Json, outcome: &Outcome) {
     );
 }
 
-/// Collects what is logged.
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 /// Secret keys and tokens of the fixtures.
 fn secret_in(text: &str) -> Option<&str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).find(|word| {
@@ -201,10 +177,7 @@ fn secret_in(text: &str) -> Option<&str> {
 }
 
 async fn replay(file: &str) {
-    let log = Log::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false).with_writer(log.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let log = Logged::start();
     let path = format!("{}/../../fixtures/credentials/{file}.json", env!("CARGO_MANIFEST_DIR"));
     let fixture: Json = serde_json::from_slice(&std::fs::read(path).expect("is there")).expect("JSON");
     let cases = fixture["cases"].as_array().expect("cases");
@@ -218,7 +191,7 @@ async fn replay(file: &str) {
             assert_eq!(secret_in(&shown), None, "{id}: {shown}");
         }
     }
-    let log = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("text");
+    let log = log.text();
     assert!(log.contains("credentials are taken from here"), "something is logged");
     for line in log.lines() {
         assert_eq!(secret_in(line), None, "{line}");

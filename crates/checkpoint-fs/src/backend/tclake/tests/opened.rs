@@ -1,13 +1,12 @@
 //! A volume that is open: requests go below its place on COS, with the catalog's credentials.
 
-use std::sync::{Arc, Mutex};
-
 use futures::TryStreamExt;
 use serde_json::json;
 
 use super::server::{Received, Reply, SECRET_KEY, Server, TOKEN, catalog_of, keys, soon, volume_at};
 use crate::backend::tclake::config::{SECRET_ID, SECRET_KEY as SECRET_KEY_VARIABLE, TOKEN as TOKEN_VARIABLE};
 use crate::error::{Error, ErrorKind};
+use crate::logged::Logged;
 use crate::options::{Environment, StorageOptions};
 use crate::path::ObjectPath;
 use crate::registry::Registry;
@@ -202,27 +201,9 @@ async fn resolving_asks_nobody_and_shows_no_secret() {
     assert!(found.sources["credentials"].contains("TENCENTCLOUD_SECRET_ID"));
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn no_secret_is_logged_or_shown() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let log = Logged::start();
     let server = Server::start(lake(|_| Reply::Raw(403, DENIED.to_owned()))).await;
     let storage = open(&server).await.expect("opens");
     let error = read(&storage).await.expect_err("denied");
@@ -232,7 +213,7 @@ async fn no_secret_is_logged_or_shown() {
         .map(|r| r.header("authorization").rsplit_once("Signature=").expect("signed").1.to_owned())
         .collect();
     assert!(signatures.len() >= 4, "{}", signatures.len());
-    let logged = String::from_utf8_lossy(&log.0.lock().expect("not poisoned")).into_owned();
+    let logged = log.text();
     assert!(logged.contains(URL), "the log is on: {} bytes", logged.len());
     let shown = format!("{storage:?} {error:?} {error}");
     for text in [&logged, &shown] {
