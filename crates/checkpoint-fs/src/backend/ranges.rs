@@ -119,7 +119,8 @@ pub(crate) async fn until_sound<'a>(
     }
 }
 
-fn damaged(what: &str) -> Error {
+/// The error for an answer that is not what was asked for; another may be.
+pub(crate) fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the answer is {what}")).with_retry(Retry::Maybe)
 }
 

@@ -6,7 +6,8 @@ use http::{HeaderMap, StatusCode, Version};
 
 use super::{AnswerForm, Wanted};
 use crate::backend::headers::content_range;
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::backend::ranges::damaged;
+use crate::error::{Error, Result};
 
 /// The length that is assumed of a body that does not say its own; of an object no more is read then.
 pub(super) const UNKNOWN_LENGTH: u64 = 64 << 20;
@@ -31,8 +32,8 @@ pub(super) struct Body {
 /// How much of an answer's body is read, by what its headers say.
 ///
 /// # Errors
-/// `Corrupt`: never to be tried again for an object that is longer than its reader allows, and
-/// [maybe](Retry::Maybe) for a part that nobody asked for.
+/// `Corrupt`: never to be tried again for an object that is longer than its reader allows, and maybe for a part that
+/// nobody asked for; readers read again [until it is sound](crate::backend::ranges::until_sound).
 pub(super) fn bounds(form: AnswerForm, status: StatusCode, headers: &HeaderMap) -> Result<Bounds> {
     let (AnswerForm::Object(wanted), true) = (form, status.is_success()) else {
         return Ok(Bounds { most: form.longest(), is_cut: false });
@@ -45,8 +46,7 @@ pub(super) fn bounds(form: AnswerForm, status: StatusCode, headers: &HeaderMap) 
         (Wanted::Whole { limit }, _) if length.is_some_and(|length| length > limit) => Err(Error::too_long(limit)),
         (Wanted::Whole { limit }, _) => Ok(Bounds { most: length.unwrap_or(UNKNOWN_LENGTH.min(limit)), is_cut: false }),
         (Wanted::Part { start, end }, Some((first, length))) if first != start || length > end - start => {
-            let message = format!("the answer is another part: asked={start}-{end} got={first} bytes={length}");
-            Err(Error::new(ErrorKind::Corrupt, message).with_retry(Retry::Maybe))
+            Err(damaged(&format!("another part: asked={start}-{end} got={first} bytes={length}")))
         }
         (Wanted::Part { .. }, Some((_, length))) => Ok(Bounds { most: length, is_cut: false }),
         // The whole for a part. Where it has no length, its end alone tells how long it is.
@@ -91,6 +91,7 @@ mod tests {
     use http::header::{CONTENT_RANGE, HeaderValue};
 
     use super::*;
+    use crate::error::{ErrorKind, Retry};
 
     fn bounds_of(status: u16, wanted: Wanted, headers: &[(HeaderName, &'static str)]) -> Result<Bounds> {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));

@@ -160,10 +160,7 @@ impl Transport {
         let length = body::content_length(&headers);
         let is_delimited = length.is_some() || body::says_its_end(&response);
         let is_object = matches!(request.answer, AnswerForm::Object(_)) && status.is_success();
-        let bounds = body::bounds(request.answer, status, &headers).map_err(|error| match error.retry() {
-            Retry::Maybe => Trouble::passing(error, true),
-            _ => Trouble::lasting(error),
-        })?;
+        let bounds = body::bounds(request.answer, status, &headers).map_err(Trouble::lasting)?;
         let limit = self.parts.attempt_timeout + transfer_time(length.unwrap_or(UNKNOWN_LENGTH).min(bounds.most));
         let limit = bounded(limit, call).map_err(|t| Trouble { maybe_applied: true, ..t })?;
         let Body { bytes: body, is_longer } =

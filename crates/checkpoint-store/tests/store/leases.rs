@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use checkpoint_fs::{Capabilities, DeleteOptions, MemoryStorage, ObjectPath, Storage, StorageRef};
+use checkpoint_fs::{Capabilities, MemoryStorage, ObjectPath, Storage, StorageRef};
 use checkpoint_store::{
     AttemptState, Begin, BeginOptions, Checkpoint, CompactOptions, Error, ErrorKind, LeaseOptions, ParquetIds,
     RecoverOptions, compact,
@@ -60,11 +60,7 @@ async fn a_second_job_is_refused_while_the_first_lives() {
 async fn only_an_attempt(world: &World) {
     world.attempt().await.end(AttemptState::Failed).await.expect("ends");
     for name in world.checkpoint_files().await.into_iter().filter(|name| !name.ends_with("attempts/1.json")) {
-        world
-            .checkpoint
-            .delete(&ObjectPath::parse(name).expect("a path"), DeleteOptions::new())
-            .await
-            .expect("deletes");
+        world.remove(&world.checkpoint, &name).await;
     }
 }
 
