@@ -1,0 +1,52 @@
+//! The runtime under every call: one in a process, and a new one in a child after a fork.
+
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Runtime};
+
+/// How often a wait looks for Ctrl-C.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The process that started it, and it. Locked only by who holds the interpreter's lock, as who forks does: no child
+/// finds it locked.
+static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
+
+fn runtime(_py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = process::id();
+    if let Some((owner, runtime)) = current.as_ref() {
+        if *owner == process {
+            return Ok(Arc::clone(runtime));
+        }
+        // Its threads are the parent's. Ending it would wait for them.
+        std::mem::forget(current.take());
+    }
+    let started = Builder::new_multi_thread().thread_name("checkpoint-store").enable_all().build();
+    let runtime = Arc::new(started.map_err(|e| PyRuntimeError::new_err(format!("threads cannot be started: {e}")))?);
+    *current = Some((process, Arc::clone(&runtime)));
+    Ok(runtime)
+}
+
+/// Waits without the interpreter's lock, and gives up at Ctrl-C.
+///
+/// # Errors
+/// What a signal handler raises, such as `KeyboardInterrupt`.
+pub(crate) fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
+    let runtime = runtime(py)?;
+    py.detach(|| {
+        runtime.block_on(async {
+            let mut future = Box::pin(future);
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut future => return Ok(answer),
+                    () = tokio::time::sleep(TICK) => Python::attach(|py| py.check_signals())?,
+                }
+            }
+        })
+    })
+}

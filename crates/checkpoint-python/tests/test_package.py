@@ -1,0 +1,56 @@
+"""The package itself."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import checkpoint_store
+from checkpoint_store import errors
+
+
+def test_importing_it_imports_nothing_large():
+    seen = subprocess.check_output(
+        [sys.executable, "-c", "import sys, checkpoint_store; print(*sys.modules)"], text=True
+    ).split()
+    assert not {"pyarrow", "fsspec", "ray", "numpy", "pandas"} & set(seen)
+
+
+@pytest.mark.parametrize(("name", "what"), [("pyarrow", "build_checkpoint_filesystem('memory://x')"), ("fsspec", "CheckpointFileSystem")])
+def test_what_is_missing_is_named_with_how_to_install_it(name, what):
+    code = f"import sys; sys.modules[{name!r}] = None\nimport checkpoint_store\ntry:\n checkpoint_store.{what}\nexcept ImportError as e: print(e)"
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert f"needs {name}" in said and "pip install" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.NotFoundError, FileNotFoundError),
+        (errors.AlreadyExistsError, FileExistsError),
+        (errors.PermissionDeniedError, PermissionError),
+        (errors.UnauthenticatedError, PermissionError),
+        (errors.StorageTimeoutError, TimeoutError),
+        (errors.InvalidConfigError, ValueError),
+        (errors.CorruptError, ValueError),
+    ],
+)
+def test_each_error_is_the_builtin_one_too(error, builtin):
+    assert issubclass(error, builtin) and issubclass(error, checkpoint_store.CheckpointError)
+
+
+def test_options_that_are_wrong_say_what_is_right():
+    with pytest.raises(ValueError, match="did you mean `secret_id`"):
+        checkpoint_store.build_checkpoint_filesystem("cos://bucket/x", {"cos": {"sceret_id": "x"}})
+    with pytest.raises(NotImplementedError, match="did you mean"):
+        checkpoint_store.build_checkpoint_filesystem("coss://bucket/x").get_file_info("bucket/x")
+
+
+def test_a_filesystem_pickles_with_what_it_was_given(monkeypatch):
+    monkeypatch.setenv("COS_SECRET_ID", "ID-of-the-environment")
+    monkeypatch.setenv("COS_SECRET_KEY", "of-the-environment")
+    filesystem = checkpoint_store.build_checkpoint_filesystem("cos://bucket/x", {"cos": {"region": "ap-guangzhou"}})
+    pickled = pickle.dumps(filesystem)
+    assert b"ap-guangzhou" in pickled and b"of-the-environment" not in pickled
+    assert pickle.loads(pickled) == filesystem
