@@ -30,6 +30,7 @@ pub(crate) fn job(kind: IdKind, output: &StorageRef) -> Result<Fingerprint> {
         output: output.url().to_owned(),
         version: None,
         inputs: Vec::new(),
+        inputs_unknown: false,
     })
 }
 

@@ -208,9 +208,8 @@ impl Filesystem {
 
     fn storage(&self, py: Python<'_>, root: &Location) -> PyResult<StorageRef> {
         let key = (process::id(), root.clone());
-        let opened = |key: &(u32, Location)| {
-            self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
-        };
+        let opened =
+            |key: &(u32, Location)| self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
         if let Some(storage) = opened(&key) {
             return Ok(storage);
         }

@@ -161,6 +161,7 @@ fn load(dir: &Path, kind: &str) -> (u64, u64) {
         output: output.url().into(),
         version: None,
         inputs: Vec::new(),
+        inputs_unknown: false,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let checkpoint = Checkpoint::new(storage, SystemRuntime::shared());

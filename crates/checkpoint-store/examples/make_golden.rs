@@ -129,6 +129,7 @@ impl Golden {
                 version: Some("etag-1".into()),
                 rows: None,
             }],
+            inputs_unknown: false,
         };
         let mut options = BeginOptions::default();
         options.allow_changed_read = version.is_some();

@@ -120,6 +120,11 @@ impl Attempt {
         self.ready.ids.clone()
     }
 
+    /// How many rows that is by the records. More than there are IDs, where an ID was committed more than once.
+    pub fn rows(&self) -> u64 {
+        self.ready.closed.rows
+    }
+
     /// What recovery did.
     pub fn recovery(&self) -> RecoveryReport {
         self.ready.recovery
@@ -146,6 +151,23 @@ impl Attempt {
     /// `Conflict` once it does not.
     pub fn check_lease(&self) -> Result<()> {
         self.lease.check()
+    }
+
+    /// Says that another engine writes for this attempt, before the first of its tasks starts: tasks whose names
+    /// contain one of these are of this attempt, and count only until the next one closes it. Ray puts the UUID of a
+    /// write into the name of each of its tasks. From then on, whoever finds this attempt watches its lease, whatever
+    /// became of its process. Two requests.
+    ///
+    /// # Errors
+    /// `InvalidConfig` for a name so short that another's might contain it; `Conflict` when the lease is lost;
+    /// `Storage`.
+    pub async fn name_writes(&self, writes: Vec<String>) -> Result<()> {
+        const SHORTEST: usize = 16;
+        match writes.iter().find(|write| write.len() < SHORTEST) {
+            Some(short) => Err(Error::invalid_config(format!("the name of a write is too short: {short:?}"))
+                .with_hint(format!("give it {SHORTEST} random characters or more, such as a UUID"))),
+            None => self.lease.name_writes(writes).await,
+        }
     }
 
     /// A name for the next task; no other task ever has it.
@@ -187,10 +209,11 @@ impl Attempt {
     pub fn record_unique(&self, task: &TaskName, ids: UniqueIds, plan: TaskPlan) -> Result<TaskRecord> {
         self.check_names(task, &plan)?;
         let ids = ids.into_column()?;
-        if ids.class().to_string() != self.ready.fingerprint.id_class {
+        if let Some(class) = self.ready.fingerprint.known_class()
+            && ids.class().to_string() != class
+        {
             return Err(Error::bad_data(format!(
-                "the IDs of a task are of another type than the job's: job={} task={}",
-                self.ready.fingerprint.id_class,
+                "the IDs of a task are of another type than the job's: job={class} task={}",
                 ids.class()
             )));
         }

@@ -35,6 +35,8 @@ pub struct BeginOptions {
     pub append: bool,
     /// How the set of the IDs that are done is built. Whether they are row hashes is what the fingerprint says.
     pub ids: IdSetOptions,
+    /// Make one buffer of the IDs, for [`IdSet::buffer`](crate::IdSet::buffer), whatever the merge costs.
+    pub flat_ids: bool,
     /// Merge records when there are more small ones than this; `None` never. Each costs a request and some
     /// milliseconds at every start.
     pub compact_above: Option<u64>,
@@ -49,6 +51,7 @@ impl Default for BeginOptions {
             allow_changed_read: false,
             append: false,
             ids: IdSetOptions::default(),
+            flat_ids: false,
             compact_above: Some(10_000),
             merge: MergeOptions::default(),
         }
@@ -196,7 +199,7 @@ impl Start<'_> {
             job,
             fingerprint: (*fingerprint).clone(),
             closed,
-            ids: plan.ids.into_set(fenced.runtime.as_ref()).await?,
+            ids: plan.ids.into_set(fenced.runtime.as_ref(), options.flat_ids).await?,
             output_schema,
             failed_rows: plan.failed_rows,
             recovery,

@@ -34,9 +34,9 @@ impl Eq for InputFile {}
 pub struct Fingerprint {
     /// The column of the IDs.
     pub id_column: String,
-    /// How the IDs compare; see `IdClass`.
+    /// How the IDs compare; see `IdClass`. Empty while it is not known.
     pub id_class: String,
-    /// The Arrow type of the ID column, for people.
+    /// The Arrow type of the ID column, for people; empty while it is not known.
     pub id_type: String,
     /// Whether the IDs are row hashes: then the input must stay exactly as it was.
     pub row_hash: bool,
@@ -50,6 +50,9 @@ pub struct Fingerprint {
     pub version: Option<String>,
     /// The input files, in reading order.
     pub inputs: Vec<InputFile>,
+    /// Whether nobody knows which files are read, or whether there are any: another engine reads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inputs_unknown: bool,
 }
 
 /// The file `_meta/job.json`, created once and never changed.
@@ -105,13 +108,34 @@ impl Fingerprint {
         let read: fn(&mut Difference) -> &mut Vec<String> = |d| &mut d.read;
         let optional = |v: &Option<String>| v.as_ref().map_or_else(|| "none".to_owned(), |v| format!("{v:?}"));
         changed(identity, "the ID column", &self.id_column, &now.id_column);
-        changed(identity, "the type of the IDs", &self.id_class, &now.id_class);
+        if !self.id_class.is_empty() && !now.id_class.is_empty() {
+            changed(identity, "the type of the IDs", &self.id_class, &now.id_class);
+        }
         changed(identity, "row hashes", yes_no(self.row_hash), yes_no(now.row_hash));
         changed(identity, "the output", &self.output, &now.output);
         changed(read, "the reader's filter", &optional(&self.filter), &optional(&now.filter));
         changed(read, "the job's version", &optional(&self.version), &optional(&now.version));
-        difference.read.extend(self.input_changes(now));
+        if !self.inputs_unknown && !now.inputs_unknown {
+            difference.read.extend(self.input_changes(now));
+        }
         difference
+    }
+
+    /// How the IDs compare, where that is known.
+    pub(crate) fn known_class(&self) -> Option<&str> {
+        Some(self.id_class.as_str()).filter(|class| !class.is_empty())
+    }
+
+    /// Takes over from `recorded` what this one does not know.
+    pub fn fill_unknown(&mut self, recorded: &Fingerprint) {
+        if self.id_class.is_empty() {
+            self.id_class.clone_from(&recorded.id_class);
+            self.id_type.clone_from(&recorded.id_type);
+        }
+        if self.inputs_unknown && !recorded.inputs_unknown {
+            self.inputs.clone_from(&recorded.inputs);
+            self.inputs_unknown = false;
+        }
     }
 
     /// Takes over the rows that `recorded` knows of files that have not changed since.
@@ -181,6 +205,7 @@ mod tests {
             output: "/out".into(),
             version: None,
             inputs: vec![input("/in/a"), input("/in/b")],
+            inputs_unknown: false,
         }
     }
 
@@ -217,6 +242,26 @@ mod tests {
         let difference = was.difference(&now);
         assert_eq!(difference.identity, ["the ID column: was id, is uid", "the output: was /out, is /other"]);
         assert_eq!(difference.read, ["the job's version: was none, is \"2\""]);
+    }
+
+    #[test]
+    fn what_is_not_known_differs_from_nothing_and_is_taken_over() {
+        let was = fingerprint(false);
+        let unknown = Fingerprint {
+            id_class: String::new(),
+            id_type: String::new(),
+            inputs: Vec::new(),
+            inputs_unknown: true,
+            ..was.clone()
+        };
+        assert!(was.difference(&unknown).is_empty() && unknown.difference(&was).is_empty());
+        let mut now = unknown.clone();
+        now.fill_unknown(&was);
+        assert_eq!(now, was);
+        now.fill_unknown(&unknown);
+        assert_eq!(now, was, "what is known stays");
+        let other = Fingerprint { id_class: "text".into(), ..unknown };
+        assert_eq!(was.difference(&other).identity, ["the type of the IDs: was integer, is text"]);
     }
 
     #[test]

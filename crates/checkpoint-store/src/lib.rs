@@ -13,6 +13,7 @@
 //! #     Fingerprint {
 //! #         id_column: "id".into(), id_class: "integer".into(), id_type: "Int64".into(), row_hash: false,
 //! #         filter: None, output: "memory://job/output".into(), version: None, inputs: Vec::new(),
+//! #         inputs_unknown: false,
 //! #     }
 //! # }
 //! # #[tokio::main(flavor = "current_thread")]

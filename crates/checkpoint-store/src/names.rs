@@ -151,11 +151,21 @@ impl fmt::Display for MergedName {
     }
 }
 
-/// The longest of `names` that owns a file: a prefix of it that a separator (`-` or `.`) follows.
+/// The longest of `names` that owns a file: a prefix of it that a separator (`-` or `.`) follows, or the block and the
+/// row that Ray puts into the name of a file with one row.
 ///
 /// The separator keeps `x_100000` from claiming the files of `x_1000000`, and `job_1` those of `job_10`.
 pub(crate) fn owner<'n>(file: &str, is_known: impl Fn(&str) -> Option<&'n str>) -> Option<&'n str> {
-    file.char_indices().rev().filter(|(_, c)| matches!(c, '-' | '.')).find_map(|(i, _)| is_known(&file[..i]))
+    let ends = |(i, c): (usize, char)| matches!(c, '-' | '.') || (c == '_' && is_row(&file[i..]));
+    file.char_indices().rev().filter(|at| ends(*at)).find_map(|(i, _)| is_known(&file[..i]))
+}
+
+/// Whether the rest of a name is `_<block>_<row>.<ending>`, or that without an ending.
+fn is_row(rest: &str) -> bool {
+    let number = |text: &str| text.len() >= 6 && text.bytes().all(|b| b.is_ascii_digit());
+    let name = rest.split_once('.').map_or(rest, |(name, _)| name);
+    let numbers: Vec<&str> = name.split('_').skip(1).collect();
+    matches!(numbers[..], [block, row] if number(block) && number(row))
 }
 
 #[cfg(test)]
@@ -231,5 +241,11 @@ mod tests {
         assert_eq!(of("a-b-0.parquet"), Some("a-b"));
         assert_eq!(of("a-c-0.parquet"), Some("a"));
         assert_eq!(of("x_100000"), None);
+        assert_eq!(of("x_100000_000000_000012.png"), Some("x_100000"), "a file with one row");
+        assert_eq!(of("a_000000_0000012"), Some("a"));
+        for other in ["x_100000_0_12.png", "x_100000_000000.png", "x_100000_000000_000012_3.png", "a_00000x_000000.png"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

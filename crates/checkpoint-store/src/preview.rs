@@ -87,6 +87,6 @@ async fn look(
     compare(&snapshot, fingerprint, options.allow_changed_read, checkpoint.url())?;
     let wants = Wants { job: Some(fingerprint), ids: options.ids.clone(), reread: false };
     let (plan, recovery, _) = foresee(checkpoint, &snapshot, wants, output, reader, Damage::Refuse).await?;
-    let ids = plan.ids.into_set(checkpoint.runtime.as_ref()).await?;
+    let ids = plan.ids.into_set(checkpoint.runtime.as_ref(), false).await?;
     Ok(Preview { already_complete: None, ids, recovery })
 }

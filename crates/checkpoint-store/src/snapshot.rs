@@ -318,6 +318,7 @@ impl Snapshot {
             || self.listing.pending.iter().any(|(task, _)| ours(&task.job))
             || self.listing.committed.iter().any(|(name, _)| match name {
                 RecordName::Own(task) => ours(&task.job) && self.counts(name),
+                RecordName::Foreign(stem) => self.attempt_of(stem).is_some() && self.counts(name),
                 _ => false,
             })
     }
@@ -331,10 +332,29 @@ impl Snapshot {
                 task.attempt > self.closed.attempt || self.closed.counts(task)
             }
             RecordName::Own(_) | RecordName::RayPending(_) => false,
-            RecordName::Foreign(stem) => {
-                self.closed.records.contains(stem) || (!self.has_closed && !self.closed.void.contains(stem))
-            }
+            RecordName::Foreign(stem) if self.closed.records.contains(stem) => true,
+            RecordName::Foreign(stem) if self.closed.void.contains(stem) => false,
+            RecordName::Foreign(stem) => match self.attempt_of(stem) {
+                Some(attempt) => attempt > self.closed.attempt,
+                None => !self.has_closed,
+            },
         }
+    }
+
+    /// The attempt for which another engine ran a task, where its owner named what it ran.
+    fn attempt_of(&self, task: &str) -> Option<u64> {
+        self.attempts.iter().find(|attempt| attempt.names(task)).map(|attempt| attempt.attempt)
+    }
+
+    /// Tasks that another engine ran for a closed attempt and that its list does not count: they came later.
+    pub(crate) fn too_late(&self) -> impl Iterator<Item = &str> {
+        let committed = self.listing.committed.iter().filter_map(|(name, _)| match name {
+            RecordName::Foreign(stem) => Some(stem.as_str()),
+            _ => None,
+        });
+        let all = committed.chain(self.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()));
+        all.filter(|stem| !self.closed.records.contains(*stem))
+            .filter(|stem| self.attempt_of(stem).is_some_and(|attempt| attempt <= self.closed.attempt))
     }
 
     /// Our pending records of attempts that are not closed.

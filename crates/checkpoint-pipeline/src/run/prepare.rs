@@ -157,6 +157,7 @@ fn fingerprint(
         output: output.to_owned(),
         version: pipeline.version.clone(),
         inputs: inputs.collect(),
+        inputs_unknown: false,
     })
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::{filter_record_batch, not};
+use bytes::Bytes;
 
 use super::canonical::{Canonical, Key};
 use super::class::IdClass;
@@ -47,6 +48,12 @@ pub trait IdSet: Debug + Send + Sync {
     /// where it does not hold row hashes. See [`crate::row_hash`].
     fn count_rows(&self, seed: u64, positions: Range<u64>) -> Option<u64> {
         let _ = (seed, positions);
+        None
+    }
+
+    /// All of it as the buffer that [`CompactIdSet::from_bytes`](crate::CompactIdSet::from_bytes) takes, in place; `None`
+    /// where it is no such buffer.
+    fn buffer(&self) -> Option<&Bytes> {
         None
     }
 

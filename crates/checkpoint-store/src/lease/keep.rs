@@ -62,6 +62,15 @@ impl Shared {
         shared.file.clone()
     }
 
+    pub(super) fn add_writes(&self, writes: Vec<String>) {
+        let mut shared = self.lock();
+        for write in writes {
+            if !shared.file.writes.contains(&write) {
+                shared.file.writes.push(write);
+            }
+        }
+    }
+
     pub(super) fn lose(&self, why: String) {
         self.lock().lost.get_or_insert(why);
     }
@@ -144,7 +153,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
 }
 
 /// One renewal. It counts from the moment it was sent, and only when the store has said that it is done.
-async fn renew(shared: &Arc<Shared>) -> Result<()> {
+pub(super) async fn renew(shared: &Arc<Shared>) -> Result<()> {
     let attempt = shared.lock().file.attempt;
     let next: Option<AttemptFile> = read_json(&shared.control, &layout::attempt(attempt + 1)?).await?;
     if let Some(next) = next {

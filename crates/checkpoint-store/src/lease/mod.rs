@@ -58,11 +58,20 @@ pub struct AttemptFile {
     pub started: String,
     /// When it was last written (RFC 3339), for people; nothing is decided by it.
     pub renewed: String,
+    /// What is in the names of the tasks that another engine runs for this attempt, on any machine: the UUIDs of Ray's
+    /// writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
 }
 
 impl AttemptFile {
     fn describe(&self) -> String {
         format!("attempt {} of process {} on host {}", self.attempt, self.owner.pid, self.owner.host)
+    }
+
+    /// Whether a task of another engine, by its name, is of this attempt.
+    pub(crate) fn names(&self, task: &str) -> bool {
+        self.writes.iter().any(|write| task.contains(write.as_str()))
     }
 }
 
@@ -76,7 +85,8 @@ pub struct LeaseOptions {
     pub renew_every: Duration,
     /// Time before the end of the lease from which nothing is started any more.
     pub margin: Duration,
-    /// Whether the owner's process counts as evidence. In a cluster it says nothing about the workers.
+    /// Whether the owner's process counts as evidence. It never does where the owner named tasks that another engine
+    /// runs, since it says nothing about the workers of a cluster.
     pub trust_process: bool,
     /// The user's word that nobody else works on this checkpoint; for stores without a create-only write.
     pub assume_exclusive: bool,
@@ -166,6 +176,18 @@ impl Lease {
         let written = self.shared.control.write(&layout::attempt(file.attempt)?, to_json(&file)?, options).await;
         self.shared.lose("the attempt has ended".to_owned());
         written?.into_result(self.shared.control.url()).map_err(Error::from).map(drop)
+    }
+
+    /// Writes down that tasks of another engine whose names contain one of these are of this attempt, before the first
+    /// of them starts. Two requests.
+    ///
+    /// # Errors
+    /// `Conflict` when the lease is lost; `Storage`.
+    pub(crate) async fn name_writes(&self, writes: Vec<String>) -> Result<()> {
+        let _renewing = self.shared.renewing.lock().await;
+        self.check()?;
+        self.shared.add_writes(writes);
+        keep::renew(&self.shared).await
     }
 
     /// Writes the attempt's file never again, neither to renew the lease nor to [end](Lease::end) it, so that it can

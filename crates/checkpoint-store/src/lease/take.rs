@@ -69,6 +69,7 @@ impl Lease {
             state: AttemptState::Running,
             started: now.clone(),
             renewed: now,
+            writes: Vec::new(),
         };
         let path = layout::attempt(number)?;
         let mode = if create_only { WriteMode::IfAbsent } else { WriteMode::Overwrite };

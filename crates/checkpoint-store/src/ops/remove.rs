@@ -43,6 +43,7 @@ async fn remove_under(fenced: &Checkpoint, lease: &Lease) -> Result<()> {
         output: String::new(),
         version: None,
         inputs: Vec::new(),
+        inputs_unknown: false,
     };
     let file = CompleteFile {
         format: FORMAT,

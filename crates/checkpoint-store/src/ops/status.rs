@@ -271,8 +271,9 @@ where
     T: Send + 'static,
     F: Fn(Record) -> Option<T> + Send + Sync + 'static,
 {
-    let (id_column, id_class) =
-        snapshot.fingerprint.as_ref().map(|f| (f.id_column.clone(), f.id_class.clone())).unzip();
+    let job = snapshot.fingerprint.as_ref();
+    let id_column = job.map(|f| f.id_column.clone());
+    let id_class = job.and_then(|f| f.known_class()).map(str::to_owned);
     let taken = move |_: &str, loaded: Loaded, _: &Bytes| {
         Ok(match loaded {
             Loaded::Whole(record) => match class_problem(&record, id_class.as_deref()) {

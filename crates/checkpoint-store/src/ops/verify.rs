@@ -118,7 +118,7 @@ async fn verify_once(
     let column = before.fingerprint.as_ref().map(|f| f.id_column.clone());
     let wanted = Wanted::committed(before.sources(), &before.listing)?;
     let class = match &before.fingerprint {
-        Some(fingerprint) => Some(fingerprint.id_class.clone()),
+        Some(fingerprint) => fingerprint.known_class().map(str::to_owned),
         None => first_class(checkpoint, &wanted, column.as_deref()).await?.map(|class| class.to_string()),
     };
     let row_hash = before.fingerprint.as_ref().is_some_and(|f| f.row_hash);

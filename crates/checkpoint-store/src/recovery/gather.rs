@@ -105,18 +105,18 @@ impl Gathered {
         Ok(())
     }
 
-    /// All of it, as one set; a large one and a small one that came later are left as two.
+    /// All of it, as one set; unless it is to be flat, a large one and a small one that came later are left as two.
     ///
     /// # Errors
     /// As [`IdSetBuilder::finish`].
-    pub(crate) async fn into_set(mut self, runtime: &dyn Runtime) -> Result<Arc<dyn IdSet>> {
+    pub(crate) async fn into_set(mut self, runtime: &dyn Runtime, flat: bool) -> Result<Arc<dyn IdSet>> {
         self.freeze(runtime).await?;
         let set = self.set;
         blocking(runtime, move || {
             let (mut sets, options) = set.into_sets()?;
             let later: u64 = sets.iter().skip(1).map(IdSet::len).sum();
             let (first, bytes) = sets.first().map_or((0, 0), |set| (set.len(), set.memory()));
-            if later > 0 && bytes > SMALL && later <= first / SHARE {
+            if !flat && later > 0 && bytes > SMALL && later <= first / SHARE {
                 let later = merge_sets(&options, sets.split_off(1))?;
                 sets.push(later);
                 return Ok(Arc::new(Layers::new(sets)) as Arc<dyn IdSet>);

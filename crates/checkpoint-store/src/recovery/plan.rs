@@ -228,10 +228,10 @@ pub(crate) async fn plan(
     let runtime = checkpoint.runtime.as_ref();
     let job = wants.job.or(snapshot.fingerprint.as_ref());
     let id_column = job.map(|f| f.id_column.clone());
-    let id_class = job.map(|f| f.id_class.clone());
+    let id_class = job.and_then(|f| f.known_class()).map(str::to_owned);
     let ids = IdSetOptions { row_hash: job.is_some_and(|f| f.row_hash), ..wants.ids };
     let mut plan = Plan {
-        void: snapshot.closed.void.clone(),
+        void: snapshot.closed.void.iter().cloned().chain(snapshot.too_late().map(str::to_owned)).collect(),
         id_column: id_column.clone(),
         ids: Gathered::new(ids.clone(), runtime),
         ..Plan::default()
@@ -253,7 +253,7 @@ pub(crate) async fn plan(
         sources.push(Source::Task(twin.clone()));
         names.push(twin);
     }
-    let newcomers = newcomers(storage, snapshot, &names).await?;
+    let newcomers = newcomers(storage, snapshot, &names, &plan.void).await?;
     let counted: BTreeSet<String> = names.iter().chain(&newcomers).cloned().collect();
     plan.count_all(checkpoint, snapshot, sources, id_class.as_deref()).await?;
     let newcomers = newcomers.into_iter().map(Source::Task).collect();

@@ -21,11 +21,16 @@ use crate::names::owner;
 use crate::record::Record;
 use crate::snapshot::{Snapshot, Source};
 
-/// Records of others that no closed list knows. They have no attempt in their names: those present now are
+/// Records of others that no closed list knows, nor any attempt. They have none in their names: those present now are
 /// taken in with this closing.
-pub(super) async fn newcomers(storage: &StorageRef, snapshot: &Snapshot, known: &[String]) -> Result<Vec<String>> {
+pub(super) async fn newcomers(
+    storage: &StorageRef,
+    snapshot: &Snapshot,
+    known: &[String],
+    void: &BTreeSet<String>,
+) -> Result<Vec<String>> {
     let known: HashSet<&str> = known.iter().map(String::as_str).collect();
-    let is_new = |stem: &str| !known.contains(stem) && !snapshot.closed.void.contains(stem);
+    let is_new = |stem: &str| !known.contains(stem) && !void.contains(stem);
     let mut names = BTreeSet::new();
     for (name, _) in &snapshot.listing.committed {
         if let RecordName::Foreign(stem) = name
@@ -52,8 +57,9 @@ pub(super) async fn plan_ray_pending(
         .iter()
         .map(String::as_str)
         .chain(snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()))
-        .chain(snapshot.closed.void.iter().map(String::as_str))
         .collect();
+    let void: Vec<String> = plan.void.iter().cloned().collect();
+    let known: BTreeSet<&str> = known.into_iter().chain(void.iter().map(String::as_str)).collect();
     let pending = snapshot.listing.ray_pending.iter();
     let open = pending.filter(|(stem, _)| !counted.contains(stem) && !plan.void.contains(stem));
     let wanted = open.map(|(stem, meta)| Wanted::ray_pending(stem, meta)).collect::<Result<Vec<_>>>()?;

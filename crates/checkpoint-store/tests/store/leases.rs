@@ -134,6 +134,20 @@ async fn a_killed_job_is_taken_over_at_once_on_its_host() {
     assert_eq!(world.clock.now(), forgotten, "no time has passed");
 }
 
+/// The same, where the owner had another engine work for it: its workers may live on.
+#[tokio::test]
+async fn the_lease_of_a_killed_driver_is_watched_on_its_host_too() {
+    let world = World::new(true);
+    let driver = world.process("a");
+    let first = attempt(begin(&world.seen_by(&driver), &world.output, BeginOptions::default()).await);
+    first.name_writes(vec!["5f0c1d2e3a4b4c5d8e9f000000000001".to_owned()]).await.expect("is written down");
+    driver.kill();
+    drop(first);
+    let (begun, waited) = begin_while_time_passes(&world, &world.process("a"), BeginOptions::default()).await;
+    assert_eq!(attempt(begun).number(), 2);
+    assert!((30..=32).contains(&waited), "{waited}");
+}
+
 #[tokio::test]
 async fn a_lease_of_another_host_is_watched_and_taken_when_it_runs_out() {
     let world = World::new(true);

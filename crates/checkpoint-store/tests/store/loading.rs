@@ -24,6 +24,7 @@ fn job(id_class: &str, id_type: &str) -> Fingerprint {
         output: "memory://many/output".into(),
         version: None,
         inputs: Vec::new(),
+        inputs_unknown: false,
     }
 }
 

@@ -15,6 +15,7 @@ mod fingerprints;
 mod golden;
 mod leases;
 mod loading;
+mod named_writes;
 mod power_cut;
 mod ray_fixtures;
 mod requests;

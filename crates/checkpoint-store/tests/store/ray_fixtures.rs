@@ -58,6 +58,7 @@ impl Case {
             output: self.output.url().to_owned(),
             version: None,
             inputs: Vec::new(),
+            inputs_unknown: false,
         }
     }
 

@@ -167,6 +167,7 @@ pub(crate) fn fingerprint(output: &StorageRef) -> Fingerprint {
         output: output.url().to_owned(),
         version: None,
         inputs: vec![InputFile { path: "/in/a.parquet".into(), size: 1, version: Some("v".into()), rows: None }],
+        inputs_unknown: false,
     }
 }
 

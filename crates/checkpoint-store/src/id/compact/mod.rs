@@ -141,6 +141,10 @@ impl fmt::Debug for CompactIdSet {
 }
 
 impl IdSet for CompactIdSet {
+    fn buffer(&self) -> Option<&Bytes> {
+        Some(&self.bytes)
+    }
+
     fn len(&self) -> u64 {
         self.geometry.len
     }

@@ -1,0 +1,147 @@
+//! Tasks that another engine runs for an attempt, under names that its owner wrote down.
+
+use checkpoint_store::{Attempt, AttemptState, ErrorKind};
+
+use crate::small_job::{World, column, committed, kind, parquet};
+
+/// What a driver names before its workers start.
+const WRITES: [&str; 3] =
+    ["5f0c1d2e3a4b4c5d8e9f000000000001", "5f0c1d2e3a4b4c5d8e9f000000000002", "5f0c1d2e3a4b4c5d8e9f000000000003"];
+
+/// What a worker does, at any time, whoever owns the checkpoint by then.
+struct Worker<'a> {
+    world: &'a World,
+    task: String,
+    ids: Vec<i64>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(world: &'a World, write: &str, number: usize, ids: &[i64]) -> Self {
+        Self { world, task: format!("{write}_{number:06}"), ids: ids.to_vec() }
+    }
+
+    fn parquet(&self) -> bytes::Bytes {
+        parquet("id", &column(&self.ids))
+    }
+
+    async fn prepare(&self) {
+        self.world.put(&self.world.checkpoint, &format!("{}.pending.parquet", self.task), self.parquet()).await;
+    }
+
+    async fn data(&self) {
+        self.world.put(&self.world.output, &format!("{}-0.parquet", self.task), self.parquet()).await;
+    }
+
+    async fn publish(&self) {
+        self.world.put(&self.world.checkpoint, &format!("{}.parquet", self.task), self.parquet()).await;
+        self.world.remove(&self.world.checkpoint, &format!("{}.pending.parquet", self.task)).await;
+    }
+
+    async fn whole(&self) {
+        self.prepare().await;
+        self.data().await;
+        self.publish().await;
+    }
+}
+
+async fn owner(world: &World, write: &str) -> Attempt {
+    let attempt = world.attempt().await;
+    attempt.name_writes(vec![write.to_owned()]).await.expect("is written down");
+    attempt
+}
+
+#[tokio::test]
+async fn they_count_while_the_attempt_is_open_and_are_closed_by_the_next() {
+    let world = World::new(true);
+    let first = owner(&world, WRITES[0]).await;
+    assert_eq!(first.number(), 1);
+    Worker::new(&world, WRITES[0], 0, &[0, 1]).whole().await;
+    assert_eq!(committed(&world.look()).await.expect("loads"), [0, 1], "before anything is closed");
+    first.end(AttemptState::Failed).await.expect("ends");
+
+    let second = owner(&world, WRITES[1]).await;
+    assert_eq!((second.rows(), second.ids().len()), (2, 2));
+    Worker::new(&world, WRITES[1], 0, &[2]).whole().await;
+    assert_eq!(committed(&world.look()).await.expect("loads"), [0, 1, 2], "and after");
+    second.end(AttemptState::Failed).await.expect("ends");
+    world.run(&[0, 1, 2, 3], false).await.expect("ends");
+    world.holds_once(&[0, 1, 2, 3]).await;
+    assert_eq!(world.checkpoint_files().await, [""; 0]);
+}
+
+/// Each step of a worker that goes on after the next attempt closed its own.
+#[tokio::test]
+async fn what_comes_after_the_closing_is_void_with_its_data() {
+    for early in 0..3 {
+        for late in early..3 {
+            let world = World::new(true);
+            let first = owner(&world, WRITES[0]).await;
+            Worker::new(&world, WRITES[0], 0, &[0]).whole().await;
+            let zombie = Worker::new(&world, WRITES[0], 1, &[1, 2]);
+            if early > 0 {
+                zombie.prepare().await;
+            }
+            if early > 1 {
+                // Of its data a part is there, which proves nothing.
+                world.put(&world.output, &format!("{}-0.parquet", zombie.task), parquet("id", &column(&[1]))).await;
+            }
+            first.end(AttemptState::Failed).await.expect("ends");
+
+            let second = owner(&world, WRITES[1]).await;
+            assert_eq!(second.ids().len(), 1);
+            zombie.prepare().await;
+            if late > 0 {
+                zombie.data().await;
+            }
+            if late > 1 {
+                zombie.publish().await;
+            }
+            assert_eq!(committed(&world.look()).await.expect("loads"), [0], "{early} {late}");
+            second.end(AttemptState::Failed).await.expect("ends");
+
+            let third = world.attempt().await;
+            assert_eq!((third.ids().len(), third.rows()), (1, 1), "{early} {late}");
+            third.end(AttemptState::Failed).await.expect("ends");
+            world.run(&[0, 1, 2, 3], true).await.expect("ends");
+            world.holds_once(&[0, 1, 2, 3]).await;
+            let left = world.checkpoint_files().await;
+            assert!(left.iter().all(|file| !file.contains(&zombie.task)), "{early} {late}: {left:?}");
+            assert!(world.verify().await.ok, "{early} {late}");
+        }
+    }
+}
+
+/// One row to a file: the names go on after the task's with an underscore.
+#[tokio::test]
+async fn files_of_single_rows_belong_to_their_task() {
+    let world = World::new(true);
+    let first = owner(&world, WRITES[0]).await;
+    let worker = Worker::new(&world, WRITES[0], 10, &[1]);
+    worker.prepare().await;
+    let file = |task: &str| format!("{task}_000000_000003.png");
+    world.put(&world.output, &file(&worker.task), "a picture").await;
+    let other = Worker::new(&world, WRITES[0], 100_000, &[2]);
+    let longer = Worker::new(&world, WRITES[0], 1_000_000, &[3]);
+    other.prepare().await;
+    longer.whole().await;
+    world.put(&world.output, &file(&longer.task), "its own").await;
+    world.put(&world.output, &format!("{}_0_1.png", worker.task), "of somebody else").await;
+    first.end(AttemptState::Failed).await.expect("ends");
+    let second = world.attempt().await;
+    assert_eq!(second.recovery().deleted_files, 1);
+    let names = crate::small_job::files(&world.output).await;
+    assert_eq!(names.iter().filter(|name| name.ends_with(".png")).count(), 2, "{names:?}");
+    assert!(!names.contains(&file(&worker.task)));
+}
+
+#[tokio::test]
+async fn a_write_has_a_name_that_no_other_has() {
+    let world = World::new(true);
+    let owner = world.attempt().await;
+    assert_eq!(kind(owner.name_writes(vec!["part".to_owned()]).await), ErrorKind::InvalidConfig);
+    let again = vec![WRITES[0].to_owned(), WRITES[0].to_owned()];
+    owner.name_writes(again).await.expect("is written down");
+    let file = world.get(&world.checkpoint, "_meta/attempts/1.json").await;
+    let file: serde_json::Value = serde_json::from_slice(&file).expect("JSON");
+    assert_eq!(file["writes"], serde_json::json!([WRITES[0]]));
+}
