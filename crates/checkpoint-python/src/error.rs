@@ -1,48 +1,97 @@
 //! Errors as Python's exceptions.
 
+use std::error::Error as _;
+
 use checkpoint_fs::{Error, ErrorKind, Retry};
+use checkpoint_store::ErrorKind as StoreKind;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// The class of `checkpoint_store.errors` for a kind.
-fn class(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::NotFound => "NotFoundError",
-        ErrorKind::AlreadyExists => "AlreadyExistsError",
-        ErrorKind::PermissionDenied => "PermissionDeniedError",
-        ErrorKind::Unauthenticated => "UnauthenticatedError",
-        ErrorKind::InvalidConfig => "InvalidConfigError",
-        ErrorKind::Unsupported => "UnsupportedError",
-        ErrorKind::Conflict => "ConflictError",
-        ErrorKind::RateLimited => "RateLimitedError",
-        ErrorKind::Timeout => "StorageTimeoutError",
-        ErrorKind::Corrupt => "CorruptError",
-        _ => "StorageError",
-    }
+/// The kinds of each layer, and their classes in `checkpoint_store.errors`.
+const FS: [(ErrorKind, &str); 11] = [
+    (ErrorKind::NotFound, "NotFoundError"),
+    (ErrorKind::AlreadyExists, "AlreadyExistsError"),
+    (ErrorKind::PermissionDenied, "PermissionDeniedError"),
+    (ErrorKind::Unauthenticated, "UnauthenticatedError"),
+    (ErrorKind::InvalidConfig, "InvalidConfigError"),
+    (ErrorKind::Unsupported, "UnsupportedError"),
+    (ErrorKind::Conflict, "ConflictError"),
+    (ErrorKind::RateLimited, "RateLimitedError"),
+    (ErrorKind::Timeout, "StorageTimeoutError"),
+    (ErrorKind::Io, "StorageError"),
+    (ErrorKind::Corrupt, "CorruptError"),
+];
+const STORE: [(StoreKind, &str); 6] = [
+    (StoreKind::InvalidConfig, "InvalidConfigError"),
+    (StoreKind::NoCheckpoint, "NoCheckpointError"),
+    (StoreKind::Conflict, "ConflictError"),
+    (StoreKind::Storage, STORAGE),
+    (StoreKind::BadData, "BadDataError"),
+    (StoreKind::OutcomeUnknown, "OutcomeUnknownError"),
+];
+
+const STORAGE: &str = "StorageError";
+
+/// The class of every kind of error of every layer: `(layer, kind, class)`.
+#[pyfunction]
+pub(crate) fn error_classes() -> Vec<(&'static str, String, &'static str)> {
+    let fs = FS.iter().map(|(kind, class)| ("fs", format!("{kind:?}"), *class));
+    let store = STORE.iter().map(|(kind, class)| ("store", format!("{kind:?}"), *class));
+    fs.chain(store).collect()
+}
+
+fn class_of<K: PartialEq>(kinds: &[(K, &'static str)], kind: K) -> &'static str {
+    kinds.iter().find(|(known, _)| *known == kind).map_or(STORAGE, |(_, class)| class)
 }
 
 /// The exception for an error, with what the error knows as its attributes.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    exception(py, error, class(error.kind())).unwrap_or_else(|failure| failure)
+    about_storage(py, error, class_of(&FS, error.kind()))
 }
 
 /// The exception for a write of which nobody knows whether it was done.
 pub(crate) fn unknown(py: Python<'_>, error: &Error) -> PyErr {
-    exception(py, error, "OutcomeUnknownError").unwrap_or_else(|failure| failure)
+    about_storage(py, error, "OutcomeUnknownError")
 }
 
-fn exception(py: Python<'_>, error: &Error, class: &str) -> PyResult<PyErr> {
-    let class = py.import("checkpoint_store.errors")?.getattr(class)?.cast_into::<PyType>()?;
-    let message = match error.hint() {
-        Some(hint) => format!("{error}\nhint: {hint}"),
-        None => error.to_string(),
+/// The exception for an error of a checkpoint. One of the storage has the class that it would have without.
+pub(crate) fn store_raised(py: Python<'_>, error: &checkpoint_store::Error) -> PyErr {
+    let cause = error.source().and_then(|source| source.downcast_ref::<Error>());
+    let class = match (error.kind(), cause) {
+        (StoreKind::Storage, Some(cause)) => class_of(&FS, cause.kind()),
+        (kind, _) => class_of(&STORE, kind),
     };
-    let raised = class.call1((message,))?;
-    raised.setattr("hint", error.hint())?;
-    raised.setattr("operation", Some(error.operation()).filter(|text| !text.is_empty()))?;
-    raised.setattr("url", Some(error.url()).filter(|text| !text.is_empty()))?;
-    raised.setattr("service_code", error.service_code())?;
-    raised.setattr("request_id", error.request_id())?;
-    raised.setattr("is_retryable", error.retry() != Retry::Never)?;
-    Ok(PyErr::from_value(raised))
+    let retry = error.kind() == StoreKind::Storage && cause.is_none_or(|cause| cause.retry() != Retry::Never);
+    exception(py, class, &error.to_string(), error.hint(), retry, cause)
+}
+
+fn about_storage(py: Python<'_>, error: &Error, class: &str) -> PyErr {
+    exception(py, class, &error.to_string(), error.hint(), error.retry() != Retry::Never, Some(error))
+}
+
+fn exception(
+    py: Python<'_>,
+    class: &str,
+    message: &str,
+    hint: Option<&str>,
+    is_retryable: bool,
+    storage: Option<&Error>,
+) -> PyErr {
+    let build = || -> PyResult<PyErr> {
+        let class = py.import("checkpoint_store.errors")?.getattr(class)?.cast_into::<PyType>()?;
+        let raised = match hint {
+            Some(hint) => class.call1((format!("{message}\nhint: {hint}"),))?,
+            None => class.call1((message,))?,
+        };
+        raised.setattr("hint", hint)?;
+        raised.setattr("is_retryable", is_retryable)?;
+        if let Some(storage) = storage {
+            raised.setattr("operation", Some(storage.operation()).filter(|text| !text.is_empty()))?;
+            raised.setattr("url", Some(storage.url()).filter(|text| !text.is_empty()))?;
+            raised.setattr("service_code", storage.service_code())?;
+            raised.setattr("request_id", storage.request_id())?;
+        }
+        Ok(PyErr::from_value(raised))
+    };
+    build().unwrap_or_else(|failure| failure)
 }

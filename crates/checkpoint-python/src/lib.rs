@@ -3,8 +3,12 @@
 //! Python sees it as `checkpoint_store._native`; everything that users are meant to see is in the Python modules
 //! around it. No call holds the interpreter's lock while it waits for a store.
 
+mod arrow_data;
+mod buffer;
+mod capsule;
 mod error;
 mod filesystem;
+mod ids;
 mod runtime;
 mod writer;
 
@@ -14,7 +18,11 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(error::error_classes, module)?)?;
+    module.add_class::<arrow_data::ArrowArray>()?;
+    module.add_class::<arrow_data::ArrowStream>()?;
     module.add_class::<filesystem::Filesystem>()?;
+    module.add_class::<ids::IdSet>()?;
     module.add_class::<writer::Writer>()?;
     Ok(())
 }

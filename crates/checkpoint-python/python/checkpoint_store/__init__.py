@@ -6,8 +6,9 @@ Importing this imports none of pyarrow, fsspec and Ray. What needs one of them s
 from checkpoint_store import errors
 from checkpoint_store._native import __version__
 from checkpoint_store.errors import CheckpointError
+from checkpoint_store.ids import IdSet
 
-__all__ = ["CheckpointError", "CheckpointFileSystem", "__version__", "build_checkpoint_filesystem", "errors"]
+__all__ = ["CheckpointError", "CheckpointFileSystem", "IdSet", "__version__", "build_checkpoint_filesystem", "errors"]
 
 
 def __getattr__(name):
