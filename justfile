@@ -37,8 +37,8 @@ doc:
 deny:
     cargo deny --workspace check --hide-inclusion-graph bans licenses sources
 
-# Everything that needs no server, and everything that does: see test-minio and crash for the parts.
-test: test-unit test-minio crash
+# Everything that needs no server, and everything that does: see test-minio, crash and test-python for the parts.
+test: test-unit test-minio crash test-python
 
 # Unit, integration and documentation tests without a server.
 test-unit:
@@ -52,6 +52,10 @@ test-minio:
 # The kill suite: SIGKILL at random moments and around every storage effect; {{ kills }} random kills a backend.
 crash:
     CKPT_KILLS={{ kills }} cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
+
+# The Python package: built, installed into an environment of its own, linted and tested there.
+test-python *args:
+    scripts/test-python {{ args }}
 
 # The long runs: 200 random kills a backend, and 100,000 objects below a prefix.
 soak:

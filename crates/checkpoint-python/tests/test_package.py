@@ -17,10 +17,23 @@ def test_importing_it_imports_nothing_large():
     assert not {"pyarrow", "fsspec", "ray", "numpy", "pandas"} & set(seen)
 
 
-@pytest.mark.parametrize(("name", "what"), [("pyarrow", "build_checkpoint_filesystem('memory://x')"), ("fsspec", "CheckpointFileSystem")])
+MISSING = """
+import sys
+sys.modules[{name!r}] = None
+import checkpoint_store
+try:
+    checkpoint_store.{what}
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("pyarrow", "build_checkpoint_filesystem('memory://x')"), ("fsspec", "CheckpointFileSystem")],
+)
 def test_what_is_missing_is_named_with_how_to_install_it(name, what):
-    code = f"import sys; sys.modules[{name!r}] = None\nimport checkpoint_store\ntry:\n checkpoint_store.{what}\nexcept ImportError as e: print(e)"
-    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    said = subprocess.check_output([sys.executable, "-c", MISSING.format(name=name, what=what)], text=True)
     assert f"needs {name}" in said and "pip install" in said
 
 

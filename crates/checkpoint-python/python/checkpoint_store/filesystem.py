@@ -192,7 +192,14 @@ class TclakeFileSystem(CheckpointFileSystem):
 
 
 #: What fsspec itself takes.
-_FSSPEC_OPTIONS = {"asynchronous", "loop", "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths"}
+_FSSPEC_OPTIONS = {
+    "asynchronous",
+    "loop",
+    "skip_instance_cache",
+    "use_listings_cache",
+    "listings_expiry_time",
+    "max_paths",
+}
 
 
 def _entry(path, known):
