@@ -42,7 +42,7 @@ pub(crate) struct IdSet {
 }
 
 impl IdSet {
-    fn new(set: CompactIdSet) -> Self {
+    pub(crate) fn new(set: CompactIdSet) -> Self {
         Self { set }
     }
 }

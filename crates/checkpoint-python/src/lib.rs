@@ -6,6 +6,7 @@
 mod arrow_data;
 mod buffer;
 mod capsule;
+mod cluster;
 mod error;
 mod filesystem;
 mod ids;
@@ -21,6 +22,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(error::error_classes, module)?)?;
     module.add_class::<arrow_data::ArrowArray>()?;
     module.add_class::<arrow_data::ArrowStream>()?;
+    module.add_class::<cluster::ClusterAttempt>()?;
     module.add_class::<filesystem::Filesystem>()?;
     module.add_class::<ids::IdSet>()?;
     module.add_class::<writer::Writer>()?;

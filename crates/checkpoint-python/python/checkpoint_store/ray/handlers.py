@@ -1,0 +1,225 @@
+"""The filesystems that carry an attempt: what a worker of an older one does is refused, and the first write wins."""
+
+from __future__ import annotations
+
+import io
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from checkpoint_store.arrow import StoreHandler
+from checkpoint_store.errors import ConflictError
+from checkpoint_store.ray import runs
+from checkpoint_store.ray.records import check_record
+
+if TYPE_CHECKING:
+    from checkpoint_store.ray.filesystems import Options
+
+logger = logging.getLogger(__name__)
+
+_RECORD = ".parquet"
+_PENDING = ".pending.parquet"
+#: For how long a look at the next attempt serves the questions that change nothing.
+_FRESH = 1.0
+
+
+class Fence:
+    """Whether an attempt is still the last one. In the driver's process it follows the driver; elsewhere it is what it was
+    when it was sent there."""
+
+    def __init__(self, key: str, control: StoreHandler, place: str, attempt: int | None = None) -> None:
+        self.key, self.control, self.place, self._sent = key, control, place, attempt
+        self._seen = float("-inf")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fence, (self.key, self.control, self.place, self.attempt)
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of the attempt; none before there is one."""
+        here = runs.attempt_of(self.key)
+        return self._sent if here is None else here
+
+    def check(self, *, within: float = 0.0) -> None:
+        """Refuses to go on once a later attempt exists.
+
+        Raises:
+            ConflictError: There is one.
+        """
+        attempt = self.attempt
+        now = time.monotonic()
+        if attempt is None or now - self._seen < within:
+            return
+        if self.control.store.stat(f"{self.place}/_meta/attempts/{attempt + 1}.json") is not None:
+            raise ConflictError(
+                f"attempt {attempt} no longer owns the checkpoint, a later one has begun: url={self.place}\nhint: this worker "
+                "is of a run that was taken over; what it did after that does not count"
+            )
+        self._seen = now
+
+
+class _Fenced(StoreHandler):
+    """A filesystem with a fence around the place that a run writes to."""
+
+    def __init__(self, scheme: str, storage_options: Options | None, root: str, fence: Fence) -> None:
+        super().__init__(scheme, storage_options)
+        self.root, self.fence = root.rstrip("/"), fence
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.scheme, self.storage_options, self.root, self.fence)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        ours = (self.scheme, self.storage_options, self.root, self.fence.key)
+        return ours == (other.scheme, other.storage_options, other.root, other.fence.key)
+
+    def _is_inside(self, path: str) -> bool:
+        return path.rstrip("/") == self.root or path.startswith(self.root + "/")
+
+
+class CheckpointHandler(_Fenced):
+    """The checkpoint directory, as Ray's own code reads and writes it."""
+
+    def __init__(self, scheme: str, storage_options: Options | None, root: str, fence: Fence) -> None:
+        super().__init__(scheme, storage_options, root, fence)
+        self._written: dict[str, bytes] = {}
+
+    def _is_record(self, path: str) -> bool:
+        return path.startswith(self.root + "/") and path.endswith(_RECORD) and "/" not in path[len(self.root) + 1 :]
+
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        """Ray builds no manager where the directory is not there, so it always is."""
+        if any(self._is_inside(path) for path in paths):
+            self.fence.check(within=_FRESH)
+        root = fs.FileInfo(self.root, fs.FileType.Directory)
+        return [root if path.rstrip("/") == self.root else self._info(path) for path in paths]
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        """The directory is there as soon as the attempt has begun."""
+        if not self._is_inside(path):
+            super().create_dir(path, recursive)
+
+    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+        if not self._is_record(path):
+            return super().open_output_stream(path, metadata)
+        self.fence.check()
+        return pa.PythonFile(_Record(self, path), mode="w")
+
+    def put_record(self, path: str, data: bytes) -> None:
+        """Writes a record once its IDs were found to be IDs. A task that is tried again may write its pending one anew."""
+        check_record(data, path)
+        self.fence.check()
+        self.store.write(path, data)
+        if path.endswith(_PENDING):
+            self._written[path] = data
+
+    def move(self, src: str, dest: str) -> None:
+        """Publishes a record, and never replaces one. Asked again, it is done already."""
+        if not (self._is_record(src) and self._is_record(dest)):
+            super().move(src, dest)
+            return
+        self.fence.check()
+        renames, creates, _ = self.store.abilities(src)
+        data = self._written.pop(src, None)
+        if data is None:
+            data = self.store.read(src)
+        if renames:
+            published = self.store.rename(src, dest, if_absent=True)
+        elif creates:
+            published = self.store.write(dest, data, if_absent=True)
+        else:
+            # Who uses such a store has said that nobody else does.
+            published = self.store.stat(dest) is None and self.store.write(dest, data)
+        if not published and self.store.read(dest) != data:
+            raise ConflictError(
+                f"a record with other IDs is there already: record={dest}\nhint: nothing was replaced; run the job again"
+            )
+        if not (renames and published):
+            # One that stays is litter: its twin counts.
+            for _, failure in self.store.delete([src]):
+                logger.debug("a pending record stays: %s", failure)
+
+    def delete_file(self, path: str) -> None:
+        self.fence.check()
+        super().delete_file(path)
+
+    def delete_dir(self, path: str) -> None:
+        """The end of the job deletes the checkpoint, in an order that can be killed anywhere; Ray asks afterwards."""
+        if path.rstrip("/") != self.root:
+            super().delete_dir(path)
+
+
+class OutputHandler(_Fenced):
+    """The output. A file is there, whole, once it is closed; of two tries of one task the first wins."""
+
+    def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
+        if not self._is_inside(path):
+            return super().open_output_stream(path, metadata)
+        self.fence.check()
+        return pa.PythonFile(_Data(self, path), mode="w")
+
+
+class _Sink(io.RawIOBase):
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+
+class _Record(_Sink):
+    """A record that is written when it is closed."""
+
+    def __init__(self, handler: CheckpointHandler, path: str) -> None:
+        super().__init__()
+        self.handler, self.path, self.parts = handler, path, bytearray()
+
+    def write(self, data: Any) -> int:
+        self.parts += data
+        count = memoryview(data).nbytes
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        self.handler.put_record(self.path, bytes(self.parts))
+
+
+class _Data(_Sink):
+    """A data file. What another try of the same task has written stays."""
+
+    def __init__(self, handler: OutputHandler, path: str) -> None:
+        super().__init__()
+        _, creates, _ = handler.store.abilities(path)
+        self.handler, self.path = handler, path
+        self.writer = handler.store.open_writer(path, if_absent=creates)
+
+    def write(self, data: Any) -> int:
+        data = bytes(data)
+        self.writer.write(data)
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        try:
+            self.handler.fence.check()
+        except BaseException:
+            self.writer.abort()
+            raise
+        if not self.writer.finish():
+            logger.debug("another try of the same task has written this file: %s", self.path)
+
+

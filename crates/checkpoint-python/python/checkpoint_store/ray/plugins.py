@@ -1,0 +1,105 @@
+"""What Ray plugs in: who loads the IDs, who filters by them, and who is told how an execution ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import ray
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data.block import BlockAccessor
+from ray.data.checkpoint import CheckpointFilter, CheckpointManager
+
+from checkpoint_store.ids import IdSet
+from checkpoint_store.ray import runs
+
+if TYPE_CHECKING:
+    from checkpoint_store.ray.settings import Settings
+
+
+def settings_of(config: Any) -> Settings | None:
+    """The settings of a configuration, where it is one of ours."""
+    return getattr(config, "checkpoint_store_settings", None)
+
+
+class Manager(CheckpointManager):
+    """Gives Ray the IDs of the attempt that was begun when the execution was planned. Made once for each source."""
+
+    def __init__(self, checkpoint_config: Any, data_context: Any) -> None:
+        super().__init__(checkpoint_config, data_context)
+        self.settings = settings_of(checkpoint_config)
+
+    def load_checkpoint(self, data_file_dir: str | None = None, data_file_filesystem: Any = None) -> tuple[Any, int]:
+        assert self.settings is not None
+        ref = runs.run_of(self.settings).ids_ref()
+        # The actors of a machine share one buffer, so none reserves memory for it.
+        return ref, 0
+
+
+class Filter(CheckpointFilter):
+    """Leaves out the rows that are done, by the one buffer of IDs that the processes of a machine share."""
+
+    def __init__(self, checkpoint_config: Any, checkpoint_ref: Any) -> None:
+        super().__init__(checkpoint_config, checkpoint_ref)
+        self._rows = Rows(checkpoint_ref, self.id_column)
+
+    def filter_rows_for_block(self, block: Any) -> pa.Table:
+        return self._rows(block if isinstance(block, pa.Table) else BlockAccessor.for_block(block).to_arrow())
+
+
+class Rows:
+    """The rows of a table that are left, by a set of IDs in the object store."""
+
+    _opened: dict[Any, IdSet | None] = {}
+
+    def __init__(self, ref: Any, id_column: str) -> None:
+        self.ref, self.id_column = ref, id_column
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        if table.num_rows == 0:
+            return table
+        ids = self._ids()
+        return table.slice(0, 0) if ids is None else ids.filter(table, self.id_column)
+
+    def _ids(self) -> IdSet | None:
+        """None where all rows are done."""
+        opened = Rows._opened
+        if self.ref not in opened:
+            buffer = ray.get(self.ref)
+            # A process serves one set at a time.
+            opened.clear()
+            opened[self.ref] = None if buffer is None else IdSet.from_buffer(memoryview(buffer))
+        return opened[self.ref]
+
+
+class Callback(ExecutionCallback):
+    """Tells the run when its execution starts and how it ends."""
+
+    def _run(self, executor: Any) -> runs.Run | None:
+        settings = settings_of(executor._data_context.checkpoint_config)
+        if settings is None or not _writes_of(executor):
+            return None
+        return runs.run_of(settings)
+
+    def before_execution_starts(self, executor: Any) -> None:
+        run = self._run(executor)
+        if run is not None:
+            run.start(_writes_of(executor))
+
+    def after_execution_succeeds(self, executor: Any) -> None:
+        run = self._run(executor)
+        if run is not None:
+            run.succeed()
+
+    def after_execution_fails(self, executor: Any, error: Exception) -> None:
+        run = self._run(executor)
+        if run is not None:
+            run.end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+
+
+def _writes_of(executor: Any) -> list[str]:
+    """The UUIDs of the writes of an execution, which are in the names of their tasks."""
+    from ray.data._internal.planner.plan_write_op import WRITE_UUID_KWARG_NAME
+
+    kwargs = [op.get_map_task_kwargs() for op in executor._topology if hasattr(op, "get_map_task_kwargs")]
+    return [one[WRITE_UUID_KWARG_NAME] for one in kwargs if WRITE_UUID_KWARG_NAME in one]

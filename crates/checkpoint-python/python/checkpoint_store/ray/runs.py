@@ -1,0 +1,124 @@
+"""The runs of this process: one for each configuration, led by the driver."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from checkpoint_store import _native
+from checkpoint_store.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from checkpoint_store.ray.filesystems import Options
+    from checkpoint_store.ray.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_runs: dict[str, Run] = {}
+_lock = threading.Lock()
+
+
+def attempt_of(key: str) -> int | None:
+    """The attempt that a configuration's run is at, where this process leads it."""
+    run = _runs.get(key)
+    return run.number if run is not None else None
+
+
+def run_of(settings: Settings) -> Run:
+    """The run of a configuration in this process."""
+    with _lock:
+        return _runs.setdefault(settings.key, Run(settings))
+
+
+class Run:
+    """One execution after another of one job, each an attempt of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.number: int | None = None
+        self.is_complete = False
+        self.rows = 0
+        self._attempt: _native.ClusterAttempt | None = None
+        self._datasink: Any = None
+        self._is_running = False
+        self._ids_ref: Any = None
+
+    def plans(self, datasink: Any) -> bool:
+        """Whether the execution that is being planned has its attempt: a plan may be looked at more than once."""
+        begun = self._attempt is not None or self.is_complete
+        return begun and self._datasink is datasink and not self._is_running
+
+    def plan(self, datasink: Any, job: dict[str, Any], options: Options | None, id_type: Any) -> None:
+        """Begins an attempt for the execution that is being planned.
+
+        Raises:
+            CheckpointError: Of the kinds of the store: in use, changed, damaged, not reachable.
+        """
+        if self._is_running:
+            # The executor tells of every end but that of a program that let go of it.
+            logger.warning("the execution before is given up: %s", self.settings.checkpoint_url)
+        self.end("interrupted" if self._is_running else "failed")
+        text = json.dumps(options) if options else None
+        attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type)
+        self._attempt, self._datasink, self.rows = attempt, datasink, rows
+        self.is_complete = attempt is None
+        self.number = attempt.number if attempt is not None else None
+        if attempt is None:
+            logger.info("the job is complete, its %s rows are in the output: %s", rows, self.settings.checkpoint_url)
+            return
+        rolled, voided, deleted = attempt.recovery
+        logger.info(
+            "attempt %d: %d rows are done; %d tasks rolled forward, %d void, %d files deleted: %s",
+            attempt.number, rows, rolled, voided, deleted, self.settings.checkpoint_url,
+        )  # fmt: skip
+
+    def ids_ref(self) -> Any:
+        """The IDs that are done in Ray's object store, once for each machine; none where there are none."""
+        import ray
+
+        if self._ids_ref is None:
+            if self.is_complete:
+                self._ids_ref = ray.put(None)
+            elif self._attempt is not None and self.rows:
+                import numpy as np
+
+                self._ids_ref = ray.put(np.frombuffer(memoryview(self._attempt.ids), dtype=np.uint8))
+        return self._ids_ref
+
+    def start(self, writes: list[str]) -> None:
+        """Writes down whose tasks are this attempt's, before the first of them starts."""
+        if self._attempt is not None:
+            self._attempt.name_writes(writes)
+            self._is_running = True
+
+    def succeed(self) -> None:
+        """Ends the job: all rows are done, and no task is in flight."""
+        attempt, self._attempt = self._attempt, None
+        self._forget()
+        if attempt is not None:
+            rows = attempt.finish(not self.settings.delete_on_success)
+            logger.info("the job is complete: %d rows: %s", rows, self.settings.checkpoint_url)
+
+    def end(self, state: str) -> None:
+        """Ends the attempt, and leaves the job to the next one."""
+        attempt, self._attempt = self._attempt, None
+        self._forget()
+        if attempt is not None:
+            try:
+                attempt.end(state)
+            except CheckpointError as error:
+                logger.warning("the attempt could not be ended, its lease runs out by itself: %s", error)
+
+    def _forget(self) -> None:
+        self._datasink, self._is_running, self._ids_ref, self.is_complete = None, False, None, False
+
+
+@atexit.register
+def _end_all() -> None:
+    for run in list(_runs.values()):
+        with contextlib.suppress(Exception):
+            run.end("interrupted")

@@ -1,0 +1,94 @@
+"""Where a plan's rows come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from ray.data._internal.logical.operators import AbstractFrom, InputData, ListFiles, Read, ReadFiles
+
+#: Sources whose rows Ray does not filter.
+UNFILTERED = (AbstractFrom, InputData)
+
+
+def leaves_of(op: Any) -> list[Any]:
+    """The operators that make rows: a read of files and the listing below it are one."""
+    if isinstance(op, (ReadFiles, Read, *UNFILTERED)) or not op.input_dependencies:
+        return [op]
+    return [leaf for one in op.input_dependencies for leaf in leaves_of(one)]
+
+
+def arrow_schema(leaf: Any) -> pa.Schema | None:
+    """The schema of a source, where it is known without reading it."""
+    schema = leaf.infer_schema()
+    if isinstance(schema, pa.Schema):
+        return schema
+    if schema is None or not hasattr(schema, "names") or not hasattr(schema, "types"):
+        return None
+    # Blocks of pandas: the types of Arrow are those of their columns.
+    try:
+        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in zip(schema.names, schema.types, strict=True)])
+    except (pa.ArrowNotImplementedError, TypeError, ValueError):
+        return None
+
+
+def names_of(leaf: Any) -> list[str] | None:
+    """The columns of a source, where they are known without reading it."""
+    schema = leaf.infer_schema()
+    return None if schema is None or not hasattr(schema, "names") else list(schema.names)
+
+
+def schema_of(leaves: list[Any]) -> pa.Schema | None:
+    """The schema of the first source; none where it is not known, or others have another."""
+    schemas = [arrow_schema(leaf) for leaf in leaves]
+    return schemas[0] if schemas and all(schema is not None for schema in schemas) else None
+
+
+def is_row_hash(leaves: list[Any], id_column: str) -> bool:
+    """Whether the IDs are the row hashes that Ray makes while it reads."""
+    return id_column == "row_hash" and bool(leaves) and all(_makes_row_hash(leaf) for leaf in leaves)
+
+
+def _makes_row_hash(leaf: Any) -> bool:
+    source = getattr(leaf, "scanner", None) or getattr(leaf, "datasource", None)
+    for name in ("include_row_hash", "_include_row_hash"):
+        if getattr(source, name, False):
+            return True
+    return False
+
+
+def inputs_of(leaves: list[Any]) -> list[dict[str, Any]] | None:
+    """The files that are read, with sizes and times; none where that cannot be told."""
+    files: dict[str, dict[str, Any]] = {}
+    for leaf in leaves:
+        found = _files_of(leaf)
+        if found is None:
+            return None
+        files.update((one["path"], one) for one in found)
+    return [files[path] for path in sorted(files)]
+
+
+def _files_of(leaf: Any) -> list[dict[str, Any]] | None:
+    from pyarrow import fs
+
+    listing = leaf.input_dependencies[0] if isinstance(leaf, ReadFiles) else None
+    if isinstance(listing, ListFiles):
+        paths, filesystem, endings = listing.paths, listing.filesystem, listing.file_extensions
+    elif hasattr(getattr(leaf, "datasource", None), "_paths"):
+        paths, filesystem, endings = leaf.datasource._paths(), getattr(leaf.datasource, "_filesystem", None), None
+    else:
+        return None
+    if filesystem is None:
+        return None
+    infos = []
+    for info in filesystem.get_file_info(list(paths)):
+        if info.type == fs.FileType.Directory:
+            infos.extend(filesystem.get_file_info(fs.FileSelector(info.path, recursive=True)))
+        elif info.type == fs.FileType.File:
+            infos.append(info)
+    endings = tuple("." + ending for ending in endings or ())
+    return [
+        {"path": info.path, "size": info.size, "version": str(info.mtime_ns) if info.mtime_ns else None}
+        for info in infos
+        if info.type == fs.FileType.File and not info.base_name.startswith((".", "_")) and info.path.endswith(endings or "")
+    ]
