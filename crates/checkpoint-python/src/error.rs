@@ -1,8 +1,9 @@
 //! Errors as Python's exceptions.
 
+use std::convert::Infallible;
 use std::error::Error as _;
 
-use checkpoint_fs::{Error, ErrorKind, Retry};
+use checkpoint_fs::{Error, ErrorKind, Retry, WriteOutcome};
 use checkpoint_store::ErrorKind as StoreKind;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -49,9 +50,54 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     about_storage(py, error, class_of(&FS, error.kind()))
 }
 
-/// The exception for a write of which nobody knows whether it was done.
-pub(crate) fn unknown(py: Python<'_>, error: &Error) -> PyErr {
-    about_storage(py, error, "OutcomeUnknownError")
+/// Why an operation failed, away from the interpreter.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// For a reason that is known.
+    Known(Error),
+    /// Nobody knows whether the effect happened.
+    OutcomeUnknown(Error),
+}
+
+/// How an operation went.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Known(error)
+    }
+}
+
+impl Failure {
+    /// The exception for it.
+    pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Known(error) => raised(py, error),
+            Self::OutcomeUnknown(error) => about_storage(py, error, "OutcomeUnknownError"),
+        }
+    }
+}
+
+impl<'py> IntoPyObject<'py> for Failure {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = Infallible;
+
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Self::Error> {
+        Ok(self.raised(py).into_value(py).into_bound(py).into_any())
+    }
+}
+
+/// Whether a write was done; false where another object was there first.
+///
+/// # Errors
+/// What the store said, or that nobody knows.
+pub(crate) fn settled(outcome: checkpoint_fs::Result<WriteOutcome>) -> Outcome<bool> {
+    match outcome? {
+        WriteOutcome::Done(_) => Ok(true),
+        WriteOutcome::AlreadyExists => Ok(false),
+        WriteOutcome::Unknown(error) => Err(Failure::OutcomeUnknown(error)),
+    }
 }
 
 /// The exception for an error of a checkpoint. One of the storage has the class that it would have without.

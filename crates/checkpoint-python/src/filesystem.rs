@@ -1,232 +1,218 @@
 //! All places of one scheme, by paths as pyarrow and fsspec write them: `bucket/key`, without the scheme.
 
-use std::collections::HashMap;
-use std::process;
-use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use bytes::Bytes;
-use checkpoint_fs::{
-    CopyOptions, CreateDirOptions, DeleteOptions, Entry, ListOptions, Location, ObjectMeta, ObjectPath, ReadOptions,
-    Registry, RenameOptions, StatOptions, StorageOptions, StorageRef, WriteMode, WriteOptions,
-};
-use futures::{StreamExt, TryStreamExt};
+use checkpoint_fs::StorageOptions;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::PyBytes;
 
+use crate::awaitable::start;
+use crate::buffer::bytes_of;
+use crate::changing::Left;
 use crate::error::raised;
-use crate::runtime::wait;
-use crate::writer::{Writer, outcome};
+use crate::listing::{Info, Known, Listed};
+use crate::reading::{Body, Piece, Wanted};
+use crate::runtime::run;
+use crate::session::Sessions;
+use crate::writer::Writer;
 
-/// What is known of an object: size, time of the last change in nanoseconds since 1970, entity tag.
-type Known = (u64, Option<i128>, Option<String>);
-
-/// A filesystem of one scheme and one set of options.
+/// A filesystem of one scheme and one set of options. Those named ``..._async`` give futures of ``asyncio``.
 #[pyclass(module = "checkpoint_store._native", frozen)]
 pub(crate) struct Filesystem {
-    scheme: String,
-    registry: Registry,
-    options: StorageOptions,
-    /// Opened places, by the process that opened them: a child after a fork has none of its parent's connections.
-    opened: Mutex<HashMap<(u32, Location), StorageRef>>,
-}
-
-/// Where an object is.
-struct Place {
-    root: Location,
-    path: ObjectPath,
+    sessions: Sessions,
+    options: Option<String>,
 }
 
 #[pymethods]
 impl Filesystem {
-    /// Opens nothing yet. The options are JSON: `{"<protocol>": {"<option>": value}}`.
     #[new]
     #[pyo3(signature = (scheme, options = None))]
     fn new(py: Python<'_>, scheme: &str, options: Option<&str>) -> PyResult<Self> {
-        let registry = Registry::from_process();
-        let options = options.map_or_else(|| Ok(StorageOptions::new()), StorageOptions::from_json);
-        let options = options.map_err(|e| raised(py, &e))?;
-        registry.check_options(&options).map_err(|e| raised(py, &e))?;
-        Ok(Self { scheme: scheme.to_owned(), registry, options, opened: Mutex::default() })
+        let parsed = options.map_or_else(|| Ok(StorageOptions::new()), StorageOptions::from_json);
+        let sessions = parsed.and_then(|options| Sessions::new(scheme, options)).map_err(|e| raised(py, &e))?;
+        Ok(Self { sessions, options: options.map(ToOwned::to_owned) })
+    }
+
+    /// What is pickled: the scheme and the options as they were given, and nothing of the environment.
+    fn __getnewargs__(&self) -> (&str, Option<&str>) {
+        (&self.sessions.scheme, self.options.as_deref())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Filesystem({:?})", self.sessions.scheme)
     }
 
     /// The path without its scheme, and the rest of it as it is understood.
     fn normalize(&self, py: Python<'_>, path: &str) -> PyResult<String> {
-        let place = self.place(py, path)?;
-        let root = place.root.without_scheme();
-        Ok(if place.path.is_root() { root } else { format!("{root}/{}", place.path) })
+        Ok(self.sessions.here(py).place(path).map_err(|e| raised(py, &e))?.name())
     }
 
-    /// What is known of an object; `None` where there is none.
-    fn stat(&self, py: Python<'_>, path: &str) -> PyResult<Option<Known>> {
-        let place = self.place(py, path)?;
-        if place.path.is_root() {
-            return Ok(None);
-        }
-        let storage = self.storage(py, &place.root)?;
-        match wait(py, storage.stat(&place.path, StatOptions::new()))? {
-            Ok(meta) => Ok(Some(known(&meta))),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(raised(py, &error)),
-        }
+    /// What is at a path: ``file`` with what is known of it, ``directory`` or ``missing``.
+    fn info(&self, py: Python<'_>, path: String) -> PyResult<Info> {
+        run(py, self.sessions.here(py).info(path))
+    }
+
+    /// What is at many paths, asked at the same time.
+    fn info_many(&self, py: Python<'_>, paths: Vec<String>) -> PyResult<Vec<Info>> {
+        run(py, self.sessions.here(py).info_many(paths))
+    }
+
+    /// Size, time of the last change in nanoseconds since 1970, and entity tag of an object; None where there is none.
+    fn stat(&self, py: Python<'_>, path: String) -> PyResult<Option<Known>> {
+        run(py, self.sessions.here(py).stat(path))
     }
 
     /// Whether anything is below a directory.
-    fn has_entries(&self, py: Python<'_>, path: &str) -> PyResult<bool> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let mut listing = storage.list(&place.path, ListOptions::new().fresh(true));
-        let first = wait(py, async { listing.next().await.transpose() })?;
-        Ok(first.map_err(|e| raised(py, &e))?.is_some())
+    fn has_entries(&self, py: Python<'_>, path: String) -> PyResult<bool> {
+        run(py, self.sessions.here(py).has_entries(path))
     }
 
     /// What is in a directory, or everything below it: paths, and what is known of files; nothing of directories.
-    #[pyo3(signature = (path, recursive = false))]
-    fn list(&self, py: Python<'_>, path: &str, recursive: bool) -> PyResult<Vec<(String, Option<Known>)>> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let listing = storage.list(&place.path, ListOptions::new().recursive(recursive));
-        let root = place.root.without_scheme();
-        let named = listing.map_ok(|entry| match entry {
-            Entry::File { path, meta } => (format!("{root}/{path}"), Some(known(&meta))),
-            Entry::Dir { path } => (format!("{root}/{path}"), None),
-        });
-        wait(py, named.try_collect())?.map_err(|e| raised(py, &e))
+    #[pyo3(signature = (path, recursive = false, *, directories = false))]
+    fn list(&self, py: Python<'_>, path: String, recursive: bool, directories: bool) -> PyResult<Listed> {
+        run(py, self.sessions.here(py).list(path, recursive, directories))
     }
 
-    /// The bytes of an object, or those from `start` up to `end`.
-    #[pyo3(signature = (path, start = None, end = None))]
-    fn read<'py>(
+    /// The bytes of an object, or those from ``start`` up to ``end``; of the object with that entity tag, if one is given.
+    #[pyo3(signature = (path, start = None, end = None, *, etag = None))]
+    fn read(
         &self,
-        py: Python<'py>,
-        path: &str,
+        py: Python<'_>,
+        path: String,
         start: Option<u64>,
         end: Option<u64>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let range = (start.is_some() || end.is_some()).then(|| start.unwrap_or(0)..end.unwrap_or(u64::MAX));
-        let read = wait(py, storage.read(&place.path, ReadOptions::new().range(range)))?;
-        Ok(PyBytes::new(py, &read.map_err(|e| raised(py, &e))?.bytes))
+        etag: Option<String>,
+    ) -> PyResult<Body> {
+        run(py, self.sessions.here(py).read((path, start, end), etag))
+    }
+
+    /// Reads many ranges at the same time: bytes, or the exception, for each path, start and end.
+    fn read_many(&self, py: Python<'_>, ranges: Vec<Wanted>) -> PyResult<Vec<Piece>> {
+        run(py, self.sessions.here(py).read_many(ranges))
     }
 
     /// Writes an object. False when it was not to replace one that is there.
     #[pyo3(signature = (path, data, *, if_absent = false))]
-    fn write(&self, py: Python<'_>, path: &str, data: PyBackedBytes, if_absent: bool) -> PyResult<bool> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let options = WriteOptions::new().mode(mode(if_absent));
-        outcome(py, wait(py, storage.write(&place.path, Bytes::from_owner(data), options))?)
+    fn write(&self, py: Python<'_>, path: String, data: &Bound<'_, PyAny>, if_absent: bool) -> PyResult<bool> {
+        run(py, self.sessions.here(py).write(path, bytes_of(data)?, if_absent))
+    }
+
+    /// Writes many objects at the same time. Answers those that were not written, and why.
+    fn write_many(&self, py: Python<'_>, objects: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Left> {
+        let objects = objects.into_iter().map(|(path, data)| Ok((path, bytes_of(&data)?)));
+        run(py, self.sessions.here(py).write_many(objects.collect::<PyResult<_>>()?))
     }
 
     /// Starts a streamed write.
     #[pyo3(signature = (path, *, if_absent = false))]
-    fn open_writer(&self, py: Python<'_>, path: &str, if_absent: bool) -> PyResult<Writer> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let options = WriteOptions::new().mode(mode(if_absent));
-        let writer = wait(py, storage.writer(&place.path, options))?;
-        Ok(Writer::new(writer.map_err(|e| raised(py, &e))?))
+    fn open_writer(&self, py: Python<'_>, path: String, if_absent: bool) -> PyResult<Writer> {
+        Ok(Writer::new(run(py, self.sessions.here(py).writer(path, if_absent))?))
     }
 
-    /// Copies an object inside one place.
+    /// Copies an object. False when it was not to replace one that is there.
     #[pyo3(signature = (source, target, *, if_absent = false))]
-    fn copy(&self, py: Python<'_>, source: &str, target: &str, if_absent: bool) -> PyResult<bool> {
-        let (from, to) = self.pair(py, source, target)?;
-        let storage = self.storage(py, &from.root)?;
-        let options = CopyOptions::new().mode(mode(if_absent));
-        outcome(py, wait(py, storage.copy(&from.path, &to.path, options))?)
+    fn copy(&self, py: Python<'_>, source: String, target: String, if_absent: bool) -> PyResult<bool> {
+        run(py, self.sessions.here(py).copy(source, target, if_absent))
     }
 
-    /// Renames an object atomically, where the store can.
+    /// Copies many objects at the same time. Answers the sources that were not copied, and why.
+    fn copy_many(&self, py: Python<'_>, pairs: Vec<(String, String)>) -> PyResult<Left> {
+        run(py, self.sessions.here(py).copy_many(pairs))
+    }
+
+    /// Renames an object atomically, where the store can. False when it was not to replace one that is there.
     #[pyo3(signature = (source, target, *, if_absent = false))]
-    fn rename(&self, py: Python<'_>, source: &str, target: &str, if_absent: bool) -> PyResult<bool> {
-        let (from, to) = self.pair(py, source, target)?;
-        let storage = self.storage(py, &from.root)?;
-        let options = RenameOptions::new().mode(mode(if_absent));
-        outcome(py, wait(py, storage.rename(&from.path, &to.path, options))?)
+    fn rename(&self, py: Python<'_>, source: String, target: String, if_absent: bool) -> PyResult<bool> {
+        run(py, self.sessions.here(py).rename(source, target, if_absent))
     }
 
-    /// Deletes objects, many to a request. Answers those that are left, and why.
-    fn delete(&self, py: Python<'_>, paths: Vec<String>) -> PyResult<Vec<(String, Py<PyAny>)>> {
-        let mut by_root: HashMap<Location, Vec<ObjectPath>> = HashMap::new();
-        for path in &paths {
-            let place = self.place(py, path)?;
-            by_root.entry(place.root).or_default().push(place.path);
-        }
-        let mut left = Vec::new();
-        for (root, paths) in by_root {
-            let storage = self.storage(py, &root)?;
-            let failures = wait(py, storage.delete_many(paths, DeleteOptions::new()))?;
-            for failure in failures.map_err(|e| raised(py, &e))? {
-                let path = format!("{}/{}", root.without_scheme(), failure.path);
-                left.push((path, raised(py, &failure.error).into_value(py).into_any()));
-            }
-        }
-        Ok(left)
+    /// Deletes objects, many to a request. Answers those that are left, and why. A missing one is not left.
+    fn delete(&self, py: Python<'_>, paths: Vec<String>) -> PyResult<Left> {
+        run(py, self.sessions.here(py).delete(paths))
     }
 
-    /// Makes a directory, where there are any.
-    fn create_dir(&self, py: Python<'_>, path: &str) -> PyResult<()> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        wait(py, storage.create_dir(&place.path, CreateDirOptions::new()))?.map_err(|e| raised(py, &e))
+    /// Makes a directory and those above it, where there are any.
+    fn create_dir(&self, py: Python<'_>, path: String) -> PyResult<()> {
+        run(py, self.sessions.here(py).create_dir(path))
     }
 
     /// Whether objects are renamed atomically there, created only where none is, and kept in real directories.
-    fn abilities(&self, py: Python<'_>, path: &str) -> PyResult<(bool, bool, bool)> {
-        let place = self.place(py, path)?;
-        let storage = self.storage(py, &place.root)?;
-        let can = storage.capabilities();
-        Ok((can.atomic_rename, can.write_if_absent, can.directories))
-    }
-}
-
-impl Filesystem {
-    /// A path with or without the scheme, taken apart into the place that is opened and what is in it.
-    fn place(&self, py: Python<'_>, path: &str) -> PyResult<Place> {
-        let url = if path.contains("://") { path.to_owned() } else { format!("{}://{path}", self.scheme) };
-        let location = Location::parse(&url).map_err(|e| raised(py, &e))?;
-        let depth = self.registry.root_depth(location.scheme());
-        let segments: Vec<&str> = location.path().segments().collect();
-        let cut = depth.min(segments.len());
-        let join = |segments: &[&str]| ObjectPath::parse(segments.join("/")).map_err(|e| raised(py, &e));
-        let root = Location::from_parts(location.scheme(), location.authority(), join(&segments[..cut])?);
-        Ok(Place { root, path: join(&segments[cut..])? })
+    fn abilities(&self, py: Python<'_>, path: String) -> PyResult<(bool, bool, bool)> {
+        run(py, self.sessions.here(py).abilities(path))
     }
 
-    fn pair(&self, py: Python<'_>, source: &str, target: &str) -> PyResult<(Place, Place)> {
-        let (from, to) = (self.place(py, source)?, self.place(py, target)?);
-        if from.root == to.root {
-            return Ok((from, to));
-        }
-        let what = "objects are not copied or renamed from one bucket or volume to another";
-        let error = checkpoint_fs::Error::unsupported(what).with_url(target).with_hint("read and write them instead");
-        Err(raised(py, &error))
+    /// Lets go of connections and of kept listings: of the place that a path is in, or of all.
+    #[pyo3(signature = (path = None))]
+    fn forget(&self, py: Python<'_>, path: Option<&str>) -> PyResult<()> {
+        let session = self.sessions.here(py);
+        let place = path.map(|path| session.place(path)).transpose().map_err(|e| raised(py, &e))?;
+        session.forget(place.as_ref().map(|place| &place.root));
+        Ok(())
     }
 
-    fn storage(&self, py: Python<'_>, root: &Location) -> PyResult<StorageRef> {
-        let key = (process::id(), root.clone());
-        let opened =
-            |key: &(u32, Location)| self.opened.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
-        if let Some(storage) = opened(&key) {
-            return Ok(storage);
-        }
-        let storage = wait(py, self.registry.open_location(root, &self.options))?.map_err(|e| raised(py, &e))?;
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(opened.entry(key).or_insert(storage).clone())
+    /// As ``info``.
+    fn info_async<'py>(&self, py: Python<'py>, path: String) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).info(path))
     }
-}
 
-fn mode(if_absent: bool) -> WriteMode {
-    if if_absent { WriteMode::IfAbsent } else { WriteMode::Overwrite }
-}
+    /// As ``stat``.
+    fn stat_async<'py>(&self, py: Python<'py>, path: String) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).stat(path))
+    }
 
-fn known(meta: &ObjectMeta) -> Known {
-    let nanoseconds = |time: SystemTime| match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => after.as_nanos() as i128,
-        Err(before) => -(before.duration().as_nanos() as i128),
-    };
-    (meta.size, meta.last_modified.map(nanoseconds), meta.etag.clone())
+    /// As ``list``.
+    #[pyo3(signature = (path, recursive = false, *, directories = false))]
+    fn list_async<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        recursive: bool,
+        directories: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).list(path, recursive, directories))
+    }
+
+    /// As ``read``.
+    #[pyo3(signature = (path, start = None, end = None, *, etag = None))]
+    fn read_async<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        start: Option<u64>,
+        end: Option<u64>,
+        etag: Option<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        crate::awaitable::start(py, self.sessions.here(py).read((path, start, end), etag))
+    }
+
+    /// As ``read_many``.
+    fn read_many_async<'py>(&self, py: Python<'py>, ranges: Vec<Wanted>) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).read_many(ranges))
+    }
+
+    /// As ``write``.
+    #[pyo3(signature = (path, data, *, if_absent = false))]
+    fn write_async<'py>(
+        &self,
+        py: Python<'py>,
+        path: String,
+        data: &Bound<'py, PyAny>,
+        if_absent: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).write(path, bytes_of(data)?, if_absent))
+    }
+
+    /// As ``copy``.
+    #[pyo3(signature = (source, target, *, if_absent = false))]
+    fn copy_async<'py>(
+        &self,
+        py: Python<'py>,
+        source: String,
+        target: String,
+        if_absent: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).copy(source, target, if_absent))
+    }
+
+    /// As ``delete``.
+    fn delete_async<'py>(&self, py: Python<'py>, paths: Vec<String>) -> PyResult<Bound<'py, PyAny>> {
+        start(py, self.sessions.here(py).delete(paths))
+    }
 }

@@ -4,13 +4,18 @@
 //! around it. No call holds the interpreter's lock while it waits for a store.
 
 mod arrow_data;
+mod awaitable;
 mod buffer;
 mod capsule;
 mod cluster;
+mod changing;
 mod error;
 mod filesystem;
 mod ids;
+mod listing;
+mod reading;
 mod runtime;
+mod session;
 mod writer;
 
 use pyo3::prelude::*;

@@ -8,6 +8,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::error::Outcome;
+
 /// How often a wait looks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -15,7 +17,11 @@ const TICK: Duration = Duration::from_millis(50);
 /// finds it locked.
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
-fn runtime(_py: Python<'_>) -> PyResult<Arc<Runtime>> {
+/// That of this process.
+///
+/// # Errors
+/// Where no threads are to be had.
+pub(crate) fn runtime(_py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     let process = process::id();
     if let Some((owner, runtime)) = current.as_ref() {
@@ -29,6 +35,14 @@ fn runtime(_py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let runtime = Arc::new(started.map_err(|e| PyRuntimeError::new_err(format!("threads cannot be started: {e}")))?);
     *current = Some((process, Arc::clone(&runtime)));
     Ok(runtime)
+}
+
+/// Waits for an operation, as [`wait`], and raises what it failed with.
+///
+/// # Errors
+/// As [`wait`], and the failure as its exception.
+pub(crate) fn run<T: Send>(py: Python<'_>, work: impl Future<Output = Outcome<T>> + Send) -> PyResult<T> {
+    wait(py, work)?.map_err(|failure| failure.raised(py))
 }
 
 /// Waits without the interpreter's lock, and gives up at Ctrl-C.

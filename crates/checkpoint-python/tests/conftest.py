@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -111,3 +112,40 @@ def gs_store() -> Iterator[TestStore]:
 def az_store() -> Iterator[TestStore]:
     """Azurite."""
     yield from _stored("az")
+
+
+@pytest.fixture(scope="session")
+def s3_root(s3_store: TestStore) -> str:
+    """A bucket for all tests that keep to a directory of their own in it."""
+    return s3_store.new_root()
+
+
+class Place(NamedTuple):
+    """A directory of a test's own."""
+
+    scheme: str
+    options: dict[str, Any]
+    #: The path without a scheme.
+    root: str
+    #: Whether directories are there without files.
+    has_directories: bool
+
+    @property
+    def storage_options(self) -> dict[str, dict[str, Any]] | None:
+        """The options by protocol."""
+        return {self.scheme: self.options} if self.options else None
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A new directory in memory, on this machine, and on the S3 server."""
+    name = f"place {next(_numbers)}"
+    if request.param == "memory":
+        return Place("memory", {}, f"tests/{name}", False)
+    if request.param == "file":
+        return Place("file", {}, str(tmp_path / name), True)
+    store, root = request.getfixturevalue("s3_store"), request.getfixturevalue("s3_root")
+    return Place("s3", store.options, f"{root}/{name}", False)

@@ -19,7 +19,8 @@ def test_every_kind_of_rust_has_a_class_and_every_class_a_kind():
         body = re.search(r"pub enum ErrorKind \{(.*?)\n\}", source, re.DOTALL)[1]
         kinds = set(re.findall(r"^    (\w+),", body, re.MULTILINE))
         assert kinds == {kind for of, kind in known if of == layer}
-    assert set(known.values()) == set(CLASSES)
+    # Rust knows no such error: there, a directory is never taken for an object.
+    assert set(known.values()) == set(CLASSES) - {errors.IsDirectoryError}
 
 
 @pytest.mark.parametrize("leaf", CLASSES, ids=lambda leaf: leaf.__name__)

@@ -41,7 +41,7 @@ print(store.read("place/name").decode(), _native.__version__)
 
 
 def test_the_wheel_is_for_every_python_from_the_oldest_on_and_is_typed(wheel):
-    assert "-cp310-abi3-" in wheel.name
+    assert "-cp311-abi3-" in wheel.name
     names = ZipFile(wheel).namelist()
     assert {"checkpoint_store/py.typed", "checkpoint_store/_native.pyi"} <= set(names)
     assert not [name for name in names if "test" in name]
@@ -65,5 +65,5 @@ def test_the_build_needs_nothing_but_maturin_and_is_locked():
     assert [need.split(">")[0] for need in project["build-system"]["requires"]] == ["maturin"]
     assert project["build-system"]["build-backend"] == "maturin"
     assert project["tool"]["maturin"]["locked"]
-    assert project["project"]["requires-python"] == ">=3.10"
+    assert project["project"]["requires-python"] == ">=3.11"
     assert project["project"]["dependencies"] == []

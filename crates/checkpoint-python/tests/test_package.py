@@ -57,7 +57,7 @@ def test_options_that_are_wrong_say_what_is_right():
     with pytest.raises(ValueError, match="did you mean `secret_id`"):
         checkpoint_store.build_checkpoint_filesystem("cos://bucket/x", {"cos": {"sceret_id": "x"}})
     with pytest.raises(NotImplementedError, match="did you mean"):
-        checkpoint_store.build_checkpoint_filesystem("coss://bucket/x").get_file_info("bucket/x")
+        checkpoint_store.build_checkpoint_filesystem("coss://bucket/x")
 
 
 def test_a_filesystem_pickles_with_what_it_was_given(monkeypatch):

@@ -1,5 +1,7 @@
 """One tree of exceptions. Each leaf is also the builtin exception that people expect."""
 
+from __future__ import annotations
+
 
 class CheckpointError(Exception):
     """The root of all of them.
@@ -33,6 +35,12 @@ class NoCheckpointError(NotFoundError):
     """There is no checkpoint at this place, or its job has ended."""
 
     kind = "no_checkpoint"
+
+
+class IsDirectoryError(CheckpointError, IsADirectoryError):
+    """There is a directory where an object was wanted."""
+
+    kind = "is_directory"
 
 
 class AlreadyExistsError(CheckpointError, FileExistsError):

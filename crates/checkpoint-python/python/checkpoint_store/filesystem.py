@@ -1,216 +1,495 @@
 """Any store as an fsspec filesystem."""
 
-import json
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NoReturn
 
 try:
-    from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+    from fsspec.spec import AbstractFileSystem
+    from fsspec.utils import other_paths
 except ImportError as error:  # pragma: no cover - there is a test in a process of its own
     raise ImportError("this needs fsspec: pip install 'checkpoint-store[fsspec]'") from error
 
+from checkpoint_store import _options
 from checkpoint_store._native import Filesystem
-from checkpoint_store.errors import AlreadyExistsError, NotFoundError
+from checkpoint_store.errors import (
+    AlreadyExistsError,
+    InvalidConfigError,
+    IsDirectoryError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from checkpoint_store.files import CheckpointFile
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from checkpoint_store._native import Known
+
+#: Bytes that are read ahead, and the least that is written at once.
 _BLOCK = 8 << 20
 
+#: What fsspec keeps for itself.
+_OF_FSSPEC = {"asynchronous", "loop", "skip_instance_cache"}
 
-class CheckpointFileSystem(AbstractFileSystem):
-    """A store by its scheme, with the options of the fsspec filesystem that usually serves it.
 
-    Listings are asked afresh each time, unless ``use_listings_cache=True`` is given.
+class _GivenOptions(type(AbstractFileSystem)):  # type: ignore[misc]
+    """Tells an instance which options it was given: fsspec mixes those of its files and variables among them.
 
-    Args:
-        scheme: Which store: ``cos``, ``tclake``, ``s3``, ``oss``, ``gs``, ``az`` and their other names.
-        options: The options of that protocol, as in ``storage_options``.
+    The store reads these itself; a pickle must not carry them.
     """
 
-    protocol = "checkpoint"
-    scheme = None
-    cachable = True
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        instance = super().__call__(*args, **options, _given=tuple(sorted(options)))
+        instance.storage_options = {
+            name: value for name, value in options.items() if name not in ("_given", "skip_instance_cache")
+        }
+        return instance
 
-    def __init__(self, scheme=None, **options):
-        super().__init__(scheme=scheme, **options)
+
+class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):  # type: ignore[misc]
+    """A store by its scheme, with the options of the fsspec filesystem that usually serves it.
+
+    Listings are asked afresh each time, unless ``use_listings_cache=True`` is given. Pickles as its scheme and the
+    options that it was given, and never what the environment supplied.
+
+    Args:
+        scheme: Which store: ``cos``, ``tclake``, ``s3``, ``oss``, ``gs``, ``az``, ``file`` and their other names.
+        default_block_size: Bytes that are read ahead, and the least that is written at once; 8 MiB if not given.
+        default_cache_type: How files are read ahead: one of fsspec's caches, ``readahead`` if not given.
+        options: The options of that protocol, as in ``storage_options``.
+
+    Raises:
+        InvalidConfigError: An option is wrong, or there is no scheme.
+    """
+
+    protocol: Any = "checkpoint"
+    scheme: str = ""
+    cachable = True
+    #: Bytes that whole files are copied by.
+    blocksize = 32 << 20
+
+    def __new__(cls, scheme: str | None = None, **_: Any) -> Any:
+        """Paths of this machine have rules of their own."""
+        local = cls is CheckpointFileSystem and scheme in ("file", "local")
+        return super().__new__(LocalCheckpointFileSystem if local else cls)
+
+    def __init__(
+        self,
+        scheme: str | None = None,
+        *,
+        default_block_size: int | None = None,
+        default_cache_type: str | None = None,
+        _given: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        options = {name: value for name, value in options.items() if name in _given}
+        super().__init__(**{name: value for name, value in options.items() if name in _OF_FSSPEC})
         self.scheme = scheme or type(self).scheme
-        if self.scheme is None:
-            raise ValueError("name the store: CheckpointFileSystem(scheme='s3')")
-        ours = {name: value for name, value in options.items() if name not in _FSSPEC_OPTIONS}
-        self.store = Filesystem(self.scheme, json.dumps({self.scheme: ours}) if ours else None)
+        if not self.scheme:
+            raise InvalidConfigError("name the store: CheckpointFileSystem(scheme='s3')")
+        if type(self).scheme == "":
+            self.protocol = self.scheme
+        self.default_block_size = default_block_size or _BLOCK
+        self.default_cache_type = default_cache_type or "readahead"
+        ours = {name: value for name, value in options.items() if name not in _OF_FSSPEC}
+        self._keeps_listings = bool(ours.get("use_listings_cache"))
+        #: The options by protocol, as they were given.
+        self.given_options = {self.scheme: ours} if ours else None
+        self.store = Filesystem(self.scheme, _options.as_json(self.given_options))
 
     @property
-    def fsid(self):
+    def fsid(self) -> str:
+        """A name for the kind of store."""
         return f"checkpoint-{self.scheme}"
 
     @classmethod
-    def _strip_protocol(cls, path):
+    def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        path = str(path)
-        return path.partition("://")[2].strip("/") if "://" in path else path.strip("/")
+        return _without_scheme(os.fspath(path)).strip("/")
 
-    def unstrip_protocol(self, name):
-        return name if "://" in name else f"{self.scheme}://{self._strip_protocol(name)}"
+    def unstrip_protocol(self, name: str) -> str:
+        """The path as a URL."""
+        return f"{self.scheme}://{self._strip_protocol(name)}"
 
-    def ls(self, path, detail=True, **_):
+    # What is there.
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """What is known of a file or directory: ``name``, ``size`` in bytes, ``type``, ``ETag``, ``LastModified``.
+
+        Raises:
+            NotFoundError: There is none.
+        """
         path = self._strip_protocol(path)
-        entries = [_entry(name, known) for name, known in self.store.list(path)]
-        if not entries:
-            known = self.store.stat(path)
-            if known is None:
-                raise NotFoundError(f"no such file or directory: {path}")
-            entries = [_entry(path, known)]
-        entries.sort(key=lambda entry: entry["name"])
-        return entries if detail else [entry["name"] for entry in entries]
-
-    def info(self, path, **_):
-        path = self._strip_protocol(path)
-        known = self.store.stat(path)
-        if known is None and self.store.has_entries(path):
-            return _entry(path, None)
-        if known is None:
+        kind, known = self.store.info(path)
+        if kind == "missing":
             raise NotFoundError(f"no such file or directory: {path}")
         return _entry(path, known)
 
-    def exists(self, path, **_):
-        path = self._strip_protocol(path)
-        return self.store.stat(path) is not None or self.store.has_entries(path)
+    def exists(self, path: str, **_: Any) -> bool:
+        """Whether there is such a file or directory. A store that cannot be asked is an error, not False."""
+        return self.store.info(self._strip_protocol(path))[0] != "missing"
 
-    def find(self, path, maxdepth=None, withdirs=False, detail=False, **kwargs):
+    def isdir(self, path: str) -> bool:
+        """Whether there is such a directory."""
+        return self.store.info(self._strip_protocol(path))[0] == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return self.store.info(self._strip_protocol(path))[0] == "file"
+
+    def ls(self, path: str, detail: bool = True, refresh: bool = False, **_: Any) -> list[Any]:
+        """What is in a directory, or the file itself, by name.
+
+        Raises:
+            NotFoundError: There is no such file or directory.
+        """
         path = self._strip_protocol(path)
-        if maxdepth is not None or withdirs:
+        if refresh:
+            self.invalidate_cache(path)
+        entries = [_entry(name, known) for name, known in self.store.list(path)]
+        if not entries:
+            itself = self.info(path)
+            entries = [itself] if itself["type"] == "file" else []
+        entries.sort(key=lambda entry: entry["name"])
+        return entries if detail else [entry["name"] for entry in entries]
+
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
+    ) -> Any:
+        """Everything below a path, in one recursive listing: names, or what is known by name."""
+        path = self._strip_protocol(path)
+        if maxdepth is not None:
             return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
-        entries = [_entry(name, known) for name, known in self.store.list(path, True) if known]
-        known = None if entries else self.store.stat(path)
-        if known is not None:
-            entries = [_entry(path, known)]
+        listed = self.store.list(path, True, directories=withdirs)
+        entries = [_entry(name, known) for name, known in listed]
+        if not entries or withdirs:
+            kind, known = self.store.info(path)
+            if kind == "file" or (kind == "directory" and withdirs):
+                entries.append(_entry(path, known))
         found = {entry["name"]: entry for entry in sorted(entries, key=lambda entry: entry["name"])}
         return found if detail else list(found)
 
-    def created(self, path):
-        return self.modified(path)
+    def created(self, path: str) -> NoReturn:
+        """Stores do not tell when an object was first made."""
+        raise UnsupportedError(f"stores do not tell when an object was first made; ask for modified: {path}")
 
-    def modified(self, path):
-        return self.info(path)["LastModified"]
+    def modified(self, path: str) -> datetime | None:
+        """When a file was last changed, by the store's clock; None where it does not say."""
+        changed: datetime | None = self.info(path)["LastModified"]
+        return changed
 
-    def cat_file(self, path, start=None, end=None, **_):
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forgets kept listings, of one bucket or of all. There are none unless ``use_listings_cache`` was given."""
+        if self._keeps_listings:
+            self.store.forget(None if path is None else self._strip_protocol(path))
+        super().invalidate_cache(path)
+
+    # Reads.
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """The bytes of a file, or a range of it; negative bounds count from its end."""
         path = self._strip_protocol(path)
         if (start or 0) < 0 or (end or 0) < 0:
             size = self.info(path)["size"]
-            start = max(0, size + start) if (start or 0) < 0 else start
-            end = max(0, size + end) if (end or 0) < 0 else end
+            start = max(0, size + start) if start is not None and start < 0 else start
+            end = max(0, size + end) if end is not None and end < 0 else end
         return self.store.read(path, start, end)
 
-    def pipe_file(self, path, value, mode="overwrite", **_):
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: int | list[int | None] | None,
+        ends: int | list[int | None] | None,
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[Any]:
+        """Ranges of files, read at the same time, in the order of the paths."""
+        if max_gap is not None:
+            raise UnsupportedError("ranges are not merged: leave out max_gap")
+        if not isinstance(paths, list):
+            raise TypeError("paths must be a list")
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError("there must be a start and an end for each path")
+        asked = [self._bounds(*one) for one in zip(paths, starts, ends, strict=True)]
+        return self._read_many(asked, on_error)
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """The bytes of a file; or, of many, of a directory or of a pattern, bytes by name, read at the same time."""
+        paths = self.expand_path(path, recursive=recursive)
+        if len(paths) == 1 and not isinstance(path, list) and paths[0] == self._strip_protocol(path):
+            return self.cat_file(paths[0], **kwargs)
+        if recursive:
+            kinds = self.store.info_many(paths)
+            paths = [name for name, (kind, _) in zip(paths, kinds, strict=True) if kind != "directory"]
+        start, end = kwargs.get("start"), kwargs.get("end")
+        read = self._read_many(
+            [self._bounds(name, start, end) for name in paths], "raise" if on_error == "raise" else ""
+        )
+        found = zip(paths, read, strict=True)
+        return {name: data for name, data in found if on_error != "omit" or isinstance(data, bytes)}
+
+    def _bounds(self, path: str, start: int | None, end: int | None) -> tuple[str, int | None, int | None]:
         path = self._strip_protocol(path)
-        if not self.store.write(path, bytes(value), if_absent=mode == "create"):
+        if (start or 0) >= 0 and (end or 0) >= 0:
+            return path, start, end
+        size = self.info(path)["size"]
+        from_end = [None if at is None else max(0, size + at) if at < 0 else at for at in (start, end)]
+        return path, from_end[0], from_end[1]
+
+    def _read_many(self, asked: list[tuple[str, int | None, int | None]], on_error: str) -> list[Any]:
+        read = self.store.read_many(asked)
+        if on_error == "raise":
+            for one in read:
+                if isinstance(one, BaseException):
+                    raise one
+        return read
+
+    # Writes.
+
+    def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Writes a whole file.
+
+        Raises:
+            AlreadyExistsError: With ``mode="create"``, when there is one.
+        """
+        if self._intrans:
+            super().pipe_file(path, value, mode=mode, **kwargs)
+            return
+        path = self._strip_protocol(path)
+        if not self.store.write(path, value, if_absent=mode == "create"):
             raise AlreadyExistsError(f"an object is there already: {path}")
 
-    def cp_file(self, path1, path2, **_):
-        self.store.copy(self._strip_protocol(path1), self._strip_protocol(path2))
+    def pipe(self, path: Any, value: Any = None, **kwargs: Any) -> None:
+        """Writes a whole file, or many at the same time from a mapping of names to bytes."""
+        if not isinstance(path, dict) or self._intrans or kwargs:
+            super().pipe(path, value, **kwargs)
+            return
+        objects = [(self._strip_protocol(name), data) for name, data in path.items()]
+        _raise_first(self.store.write_many(objects))
 
-    def mkdir(self, path, create_parents=True, **_):
-        self.store.create_dir(self._strip_protocol(path))
-
-    def makedirs(self, path, exist_ok=False):
-        self.store.create_dir(self._strip_protocol(path))
-
-    def rmdir(self, path):
-        self.store.delete([self._strip_protocol(path)])
-
-    def rm_file(self, path):
-        self._delete([self._strip_protocol(path)])
-
-    def rm(self, path, recursive=False, maxdepth=None):
-        paths = path if isinstance(path, list) else [path]
-        self._delete([one for one in self.expand_path(paths, recursive=recursive, maxdepth=maxdepth)])
-
-    def _delete(self, paths):
-        for _, failure in self.store.delete(paths):
-            raise failure
-
-    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> CheckpointFile:
         path = self._strip_protocol(path)
+        if "a" in mode:
+            raise UnsupportedError(f"objects cannot be appended to: write the whole of it again, or another: {path}")
         # Told before anything is written where it is known; who is second in a race is told at the end.
         if "x" in mode and self.store.stat(path) is not None:
             raise AlreadyExistsError(f"an object is there already: {path}")
+        kwargs.setdefault("cache_type", self.default_cache_type)
+        block_size = block_size or self.default_block_size
         return CheckpointFile(
-            self,
-            path,
-            mode,
-            block_size or _BLOCK,
-            autocommit,
-            cache_options=cache_options,
-            **kwargs,
+            self, path, mode, block_size, autocommit=autocommit, cache_options=cache_options, **kwargs
         )
 
+    # Copies and moves.
 
-class CheckpointFile(AbstractBufferedFile):
-    """An object that is read ahead by blocks, or written as a stream and there, whole, once it is closed."""
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        """Copies a file: by the store itself inside one bucket, through here from one to another."""
+        self.store.copy(self._strip_protocol(path1), self._strip_protocol(path2))
 
-    def _fetch_range(self, start, end):
-        return self.fs.store.read(self.path, start, end)
+    def copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        on_error: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies files and directories, many at the same time; see ``AbstractFileSystem.copy``."""
+        on_error = on_error or ("ignore" if recursive else "raise")
+        files, directories = self._pairs(path1, path2, recursive, maxdepth)
+        for _, target in directories:
+            self.store.create_dir(target)
+        for _, failure in self.store.copy_many(files):
+            if on_error != "ignore" or not isinstance(failure, FileNotFoundError):
+                raise failure
 
-    def _initiate_upload(self):
-        self.writer = self.fs.store.open_writer(self.path, if_absent="x" in self.mode)
-
-    def _upload_chunk(self, final=False):
-        self.writer.write(self.buffer.getvalue())
-        if final and self.autocommit:
-            self.commit()
-        return True
-
-    def commit(self):
-        """Publishes what was written: at the end of a transaction, or of the file outside of one."""
-        if not self.writer.finish():
-            raise AlreadyExistsError(f"an object is there already: {self.path}")
-
-    def discard(self):
-        """Throws away what was written."""
-        writer = getattr(self, "writer", None)
-        if writer is not None:
-            writer.abort()
-
-    def __exit__(self, kind, value, traceback):
-        if kind is not None and self.writable():
-            # Half of a file must not be taken for the whole.
-            self.closed = True
-            self.discard()
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+        """Moves files: renames where the store can, else copies all of them and then deletes those that were copied."""
+        if path1 == path2:
             return
-        super().__exit__(kind, value, traceback)
+        files, directories = self._pairs(path1, path2, recursive, maxdepth)
+        if not files and not directories:
+            raise IsDirectoryError(f"it is a directory: pass recursive=True: {path1}")
+        sources = [source for source, _ in files + directories]
+        renames, _, real = self.store.abilities(sources[0])
+        for _, target in directories:
+            self.store.create_dir(target)
+        if renames:
+            for source, target in files:
+                self.store.rename(source, target)
+        else:
+            _raise_first(self.store.copy_many(files))
+            _raise_first(self.store.delete([source for source, _ in files]))
+        self._remove_directories([source for source, _ in directories], real)
+
+    def _pairs(
+        self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None
+    ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """What goes where, files and directories, by fsspec's rules for trailing slashes and patterns."""
+        from fsspec.core import has_magic
+        from fsspec.implementations.local import trailing_sep
+
+        if isinstance(path1, list) and isinstance(path2, list):
+            strip = self._strip_protocol
+            return [(strip(one), strip(other)) for one, other in zip(path1, path2, strict=True)], []
+        is_one = isinstance(path1, (str, os.PathLike))
+        kinds = self._expand(path1, recursive, maxdepth)
+        if is_one and (not recursive or maxdepth is not None):
+            kinds = {name: kind for name, kind in kinds.items() if kind != "directory"}
+        sources = list(kinds)
+        if not sources:
+            return [], []
+        to_directory = isinstance(path2, str) and (trailing_sep(path2) or self.isdir(path2))
+        magic = is_one and has_magic(os.fspath(path1))
+        exists = is_one and (
+            (magic and len(sources) == 1) or (not magic and to_directory and not trailing_sep(os.fspath(path1)))
+        )
+        targets = other_paths(sources, path2, exists=exists, flatten=not is_one)
+        pairs = [(one, self._strip_protocol(other)) for one, other in zip(sources, targets, strict=True)]
+        files = [pair for pair in pairs if kinds[pair[0]] != "directory"]
+        return files, [pair for pair in pairs if kinds[pair[0]] == "directory"]
+
+    def _expand(self, path: Any, recursive: bool, maxdepth: int | None) -> dict[str, str]:
+        """What paths and patterns mean: ``file``, ``directory`` or ``missing`` by name, sorted."""
+        from fsspec.core import has_magic
+
+        if recursive and isinstance(path, (str, os.PathLike)) and not has_magic(os.fspath(path)):
+            root = self._strip_protocol(path)
+            found = self.find(root, maxdepth=maxdepth, withdirs=True, detail=True) or {root: self.info(root)}
+            return {name: found[name]["type"] for name in sorted(found)}
+        names = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        kinds = self.store.info_many(names)
+        return {name: kind for name, (kind, _) in zip(names, kinds, strict=True)}
+
+    # Directories and deletes.
+
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        """Makes a directory, where the store has any.
+
+        Raises:
+            AlreadyExistsError: There is one already.
+        """
+        self.makedirs(path, exist_ok=False)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Makes a directory and those above it, where the store has any; buckets are not made.
+
+        Raises:
+            AlreadyExistsError: There is one already, where the store has directories and unless ``exist_ok``.
+        """
+        path = self._strip_protocol(path)
+        if not path.strip("/"):
+            return
+        if not exist_ok and self.store.abilities(path)[2] and self.exists(path):
+            raise AlreadyExistsError(f"it is there already: {path}")
+        self.store.create_dir(path)
+
+    def rmdir(self, path: str) -> None:
+        """Deletes an empty directory.
+
+        Raises:
+            StorageError: It is not empty.
+        """
+        path = self._strip_protocol(path)
+        if self.store.has_entries(path):
+            raise StorageError(f"the directory is not empty: {path}")
+        self._remove_directories([path], self.store.abilities(path)[2])
+
+    def rm_file(self, path: str) -> None:
+        """Deletes a file. One that is not there is no error."""
+        _raise_first(self.store.delete([self._strip_protocol(path)]))
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Deletes files, many to a request, and with ``recursive`` directories with all that is below.
+
+        Raises:
+            NotFoundError: A path or pattern means nothing. In a list of names, one that is not there is no error.
+            IsDirectoryError: It is a directory, without ``recursive``.
+        """
+        if isinstance(path, list) and not recursive:
+            from fsspec.core import has_magic
+
+            if not any(has_magic(os.fspath(one)) for one in path):
+                _raise_first(self.store.delete([self._strip_protocol(one) for one in path]))
+                return
+        kinds = self._expand(path, recursive, maxdepth)
+        directories = [name for name, kind in kinds.items() if kind == "directory"]
+        missing = [name for name, kind in kinds.items() if kind == "missing"]
+        if missing:
+            raise NotFoundError(f"no such file or directory: {missing[0]}")
+        if directories and not recursive:
+            raise IsDirectoryError(f"it is a directory: pass recursive=True: {directories[0]}")
+        files = [name for name, kind in kinds.items() if kind == "file"]
+        _raise_first(self.store.delete(files))
+        if directories:
+            self._remove_directories(directories, self.store.abilities(directories[0])[2])
+
+    def _remove_directories(self, paths: list[str], real: bool) -> None:
+        """Deletes empty directories, the deepest first, where the store has any."""
+        if not real:
+            return
+        for depth in sorted({path.count("/") for path in paths}, reverse=True):
+            _raise_first(self.store.delete([path for path in paths if path.count("/") == depth]))
+
+
+class LocalCheckpointFileSystem(CheckpointFileSystem):
+    """Directories of this machine; made by ``CheckpointFileSystem(scheme="file")``."""
+
+    protocol = "file"
+    scheme = "file"
+    root_marker = "/"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        return os.path.abspath(_without_scheme(os.fspath(path)))
 
 
 class CosFileSystem(CheckpointFileSystem):
-    """Tencent COS."""
+    """Tencent COS, by the names ``cos`` and ``cosn``."""
 
     protocol = ("cos", "cosn")
     scheme = "cos"
 
 
 class TclakeFileSystem(CheckpointFileSystem):
-    """Volumes of a TCLake catalog."""
+    """Volumes of a TCLake catalog, by the name ``tclake``: ``tclake://volume/<catalog>/<schema>/<volume>/<path>``."""
 
     protocol = "tclake"
     scheme = "tclake"
 
 
-#: What fsspec itself takes.
-_FSSPEC_OPTIONS = {
-    "asynchronous",
-    "loop",
-    "skip_instance_cache",
-    "use_listings_cache",
-    "listings_expiry_time",
-    "max_paths",
-}
+def _without_scheme(path: str) -> str:
+    scheme, separator, rest = path.partition("://")
+    return rest if separator and "/" not in scheme else path
 
 
-def _entry(path, known):
+def _raise_first(left: Iterable[tuple[str, BaseException]]) -> None:
+    for _, failure in left:
+        raise failure
+
+
+def _entry(path: str, known: Known | None) -> dict[str, Any]:
     if known is None:
-        return {"name": path, "size": 0, "type": "directory"}
+        return {"name": path, "size": 0, "type": "directory", "ETag": None, "LastModified": None}
     size, changed, etag = known
-    changed = None if changed is None else _time(changed)
-    return {"name": path, "size": size, "type": "file", "ETag": etag, "LastModified": changed}
-
-
-def _time(nanoseconds):
-    from datetime import datetime, timezone
-
-    return datetime.fromtimestamp(nanoseconds / 1e9, tz=timezone.utc)
+    at = None if changed is None else datetime.fromtimestamp(changed / 1e9, tz=timezone.utc)
+    return {"name": path, "size": size, "type": "file", "ETag": etag, "LastModified": at}
