@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from skipped_cases import SKIPPED
 
 
 class TestStore:
@@ -149,3 +150,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place("file", {}, str(tmp_path / name), True)
     store, root = request.getfixturevalue("s3_store"), request.getfixturevalue("s3_root")
     return Place("s3", store.options, f"{root}/{name}", False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what is listed, and only that. What is listed and not there any more is an error."""
+    left = dict(SKIPPED)
+    files = {item.path.name for item in items}
+    for item in items:
+        reason = left.pop((item.path.name, item.name), None)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+    chosen = any("::" in argument for argument in items[0].config.args) if items else True
+    stale = [case for case in left if case[0] in files and not chosen]
+    if stale:
+        raise pytest.UsageError(f"skipped_cases.py lists what is not there: {stale}")

@@ -3,15 +3,26 @@
 Importing this imports none of pyarrow, fsspec and Ray. What needs one of them says how to install it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from checkpoint_store import errors
 from checkpoint_store._native import __version__
 from checkpoint_store.errors import CheckpointError
 from checkpoint_store.ids import IdSet
 
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow.fs
+
+    from checkpoint_store.filesystem import CheckpointFileSystem as CheckpointFileSystem
+
 __all__ = ["CheckpointError", "CheckpointFileSystem", "IdSet", "__version__", "build_checkpoint_filesystem", "errors"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "CheckpointFileSystem":
         from checkpoint_store.filesystem import CheckpointFileSystem
 
@@ -19,7 +30,9 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def build_checkpoint_filesystem(path, storage_options=None):
+def build_checkpoint_filesystem(
+    path: str | os.PathLike[str], storage_options: dict[str, dict[str, Any]] | None = None
+) -> pyarrow.fs.FileSystem:
     """A ``pyarrow.fs.FileSystem`` for the store that a path is in.
 
     Args:
@@ -29,7 +42,8 @@ def build_checkpoint_filesystem(path, storage_options=None):
 
     Returns:
         A filesystem that takes paths without the scheme, ``bucket/path``, as pyarrow and Ray Data give them. For a
-        path of this machine it is pyarrow's own local filesystem.
+        path of this machine it is pyarrow's own local filesystem. Listings are asked afresh each time. A file that is
+        written is there, whole, once it is closed, and never when an error ended its ``with`` block.
 
     Raises:
         InvalidConfigError: An option or the path is wrong.

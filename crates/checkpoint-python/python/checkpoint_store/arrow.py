@@ -1,6 +1,11 @@
 """Any store as a ``pyarrow.fs.FileSystem``."""
 
-import json
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
 
 try:
     import pyarrow as pa
@@ -8,200 +13,334 @@ try:
 except ImportError as error:  # pragma: no cover - there is a test in a process of its own
     raise ImportError("this needs pyarrow: pip install 'checkpoint-store[arrow]'") from error
 
+from checkpoint_store import _options
 from checkpoint_store._native import Filesystem
-from checkpoint_store.errors import AlreadyExistsError, NotFoundError, UnsupportedError
+from checkpoint_store._unwinding import handled, is_unwinding
+from checkpoint_store.errors import (
+    AlreadyExistsError,
+    InvalidConfigError,
+    IsDirectoryError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from checkpoint_store._native import Kind, Known
+
+__all__ = ["StoreHandler", "build", "to_pyarrow"]
+
+#: Bytes that a stream reads ahead.
+_AHEAD = 8 << 20
+
+_LOCAL = ("file", "local")
 
 
-def build(path, storage_options=None):
+class _NoAppend(UnsupportedError, pa.ArrowNotImplementedError):  # type: ignore[misc]
+    """As pyarrow's own filesystems refuse to append."""
+
+
+def build(path: str | os.PathLike[str], storage_options: dict[str, dict[str, Any]] | None = None) -> fs.FileSystem:
     """See :func:`checkpoint_store.build_checkpoint_filesystem`."""
-    scheme, separator, _ = str(path).partition("://")
-    if not separator or scheme in ("file", "local"):
-        return fs.LocalFileSystem()
-    return fs.PyFileSystem(StoreHandler(scheme, storage_options))
+    text = os.fspath(path)
+    scheme, separator, _ = text.partition("://")
+    is_local = not separator or "/" in scheme or scheme in _LOCAL
+    handler = StoreHandler("file" if is_local else scheme, storage_options)
+    handler.store.normalize(text)
+    return fs.LocalFileSystem() if is_local else fs.PyFileSystem(handler)
 
 
-class StoreHandler(fs.FileSystemHandler):
-    """What pyarrow asks of a filesystem. Pickles as its scheme and the options that it was given."""
+def to_pyarrow(filesystem: Any) -> fs.FileSystem:
+    """A pyarrow filesystem from one of pyarrow or of fsspec.
 
-    def __init__(self, scheme, storage_options=None):
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(filesystem, fs.FileSystem):
+        return filesystem
+    if isinstance(filesystem, fs.FileSystemHandler):
+        return fs.PyFileSystem(filesystem)
+    fsspec = sys.modules.get("fsspec")
+    if fsspec is not None and isinstance(filesystem, fsspec.AbstractFileSystem):
+        own = sys.modules.get("checkpoint_store.filesystem")
+        if own is not None and isinstance(filesystem, own.CheckpointFileSystem):
+            return fs.PyFileSystem(StoreHandler(filesystem.scheme, filesystem.given_options))
+        return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
+    raise TypeError(f"a pyarrow.fs.FileSystem or an fsspec filesystem is wanted, not a {type(filesystem).__name__}")
+
+
+class StoreHandler(fs.FileSystemHandler):  # type: ignore[misc]
+    """What pyarrow asks of a filesystem, by paths without the scheme: ``bucket/key``.
+
+    Pickles as its scheme and the options that it was given.
+    """
+
+    def __init__(self, scheme: str, storage_options: dict[str, dict[str, Any]] | None = None) -> None:
         self.scheme = scheme
         self.storage_options = storage_options
-        self.store = Filesystem(scheme, json.dumps(storage_options) if storage_options else None)
+        self.store = Filesystem(scheme, _options.as_json(storage_options))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoreHandler):
             return NotImplemented
         return (self.scheme, self.storage_options) == (other.scheme, other.storage_options)
 
-    def __ne__(self, other):
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
-    def __reduce__(self):
-        return StoreHandler, (self.scheme, self.storage_options)
+    def __hash__(self) -> int:
+        return hash(self.scheme)
 
-    def get_type_name(self):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.scheme, self.storage_options)
+
+    def get_type_name(self) -> str:
+        """The scheme."""
         return self.scheme
 
-    def normalize_path(self, path):
-        return self.store.normalize(path)
+    def normalize_path(self, path: str) -> str:
+        """The path without a scheme and without a final slash; one that means nothing as it is.
 
-    def get_file_info(self, paths):
-        return [self._info(path) for path in paths]
+        This never raises: where pyarrow roots a filesystem at a path, an exception here ends the process.
+        """
+        if self.scheme in _LOCAL and not os.path.isabs(path):
+            return path
+        try:
+            return self.store.normalize(path)
+        except InvalidConfigError:
+            return path if path.strip("/") else ""
 
-    def _info(self, path):
-        found = None if path.endswith("/") else self.store.stat(path)
-        if found is not None:
-            return _file(path, found)
-        if self.store.has_entries(path):
-            return fs.FileInfo(path, fs.FileType.Directory)
-        return fs.FileInfo(path, fs.FileType.NotFound)
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        """What is at each path, asked at the same time."""
+        infos = self.store.info_many(list(paths))
+        return [_info(path, kind, known) for path, (kind, known) in zip(paths, infos, strict=True)]
 
-    def get_file_info_selector(self, selector):
-        listed = self.store.list(selector.base_dir, selector.recursive)
-        infos = [_file(path, known) if known else fs.FileInfo(path, fs.FileType.Directory) for path, known in listed]
-        if selector.recursive:
-            infos.extend(_directories(selector.base_dir, {path for path, known in listed if known}, infos))
-        if not infos and not selector.allow_not_found and self._info(selector.base_dir).type != fs.FileType.Directory:
-            raise NotFoundError(f"no such directory: {selector.base_dir}")
-        return infos
+    def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
+        """What is in a directory, or everything below it.
 
-    def create_dir(self, path, recursive):
+        Raises:
+            NotFoundError: There is no such directory, unless that is allowed; or no such bucket.
+        """
+        base = selector.base_dir
+        listed = self.store.list(base, selector.recursive, directories=selector.recursive)
+        if not listed:
+            kind, _ = self.store.info(base)
+            if kind == "file":
+                raise StorageError(f"it is a file, not a directory: {base}")
+            if kind == "missing" and not selector.allow_not_found:
+                raise NotFoundError(f"no such directory: {base}")
+        return [_info(path, "file" if known else "directory", known) for path, known in listed]
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        """Makes a directory, where the store has any.
+
+        Raises:
+            NotFoundError: There is no directory above it, and ``recursive`` is false.
+        """
+        parent = os.path.dirname(path.rstrip("/"))
+        if not recursive and parent and self._has_directories(path) and self.store.info(parent)[0] != "directory":
+            raise NotFoundError(f"no such directory: {parent}")
         self.store.create_dir(path)
 
-    def delete_dir(self, path):
-        self.delete_dir_contents(path, True)
+    def delete_dir(self, path: str) -> None:
+        """Deletes a directory with all that is below.
 
-    def delete_dir_contents(self, path, missing_dir_ok=False):
-        found = [path for path, known in self.store.list(path, True) if known]
-        if not found and not missing_dir_ok and not self.store.has_entries(path):
-            raise NotFoundError(f"no such directory: {path}")
-        self._delete(found)
+        Raises:
+            NotFoundError: There is none.
+        """
+        self._delete_contents(path, True)
 
-    def delete_root_dir_contents(self):
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        """Deletes all that is below a directory.
+
+        Raises:
+            NotFoundError: There is no such directory, unless that is allowed.
+        """
+        if missing_dir_ok and self.store.info(path)[0] == "missing":
+            return
+        self._delete_contents(path, False)
+
+    def delete_root_dir_contents(self) -> None:
+        """Refused."""
         raise UnsupportedError("the contents of all buckets are not deleted at once")
 
-    def delete_file(self, path):
+    def delete_file(self, path: str) -> None:
+        """Deletes a file.
+
+        Raises:
+            NotFoundError: There is none.
+        """
         if self.store.stat(path) is None:
             raise NotFoundError(f"no such file: {path}")
-        self._delete([path])
+        self.delete_files([path])
 
-    def _delete(self, paths):
-        for _, failure in self.store.delete(paths):
-            raise failure
+    def delete_files(self, paths: list[str]) -> None:
+        """Deletes files, many to a request. One that is not there is no error."""
+        _raise_first(self.store.delete(paths))
 
-    def move(self, src, dest):
+    def move(self, src: str, dest: str) -> None:
+        """Moves a file: renames it where the store can, else copies it and deletes it then.
+
+        Raises:
+            NotFoundError: There is none.
+            IsDirectoryError: It is a directory.
+        """
+        if self.store.info(src)[0] == "directory":
+            raise IsDirectoryError(f"directories are not moved: {src}")
         renames, _, _ = self.store.abilities(src)
         if renames:
             self.store.rename(src, dest)
             return
         self.copy_file(src, dest)
-        self._delete([src])
+        self.delete_files([src])
 
-    def copy_file(self, src, dest):
+    def copy_file(self, src: str, dest: str) -> None:
+        """Copies a file."""
         self.store.copy(src, dest)
 
-    def open_input_stream(self, path):
-        return self.open_input_file(path)
+    def open_input_stream(self, path: str) -> pa.PythonFile:
+        """A file that is read from its start to its end, ahead."""
+        return pa.PythonFile(_Reader(self.store, path, _AHEAD), mode="r")
 
-    def open_input_file(self, path):
-        return pa.PythonFile(_Reader(self.store, path), mode="r")
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        """A file that is read by ranges."""
+        return pa.PythonFile(_Reader(self.store, path, 0), mode="r")
 
-    def open_output_stream(self, path, metadata):
+    def open_output_stream(self, path: str, metadata: dict[str, str] | None) -> pa.PythonFile:
+        """A file that is there, whole, once it is closed. Its metadata is not stored."""
         return pa.PythonFile(_Output(self.store, path), mode="w")
 
-    def open_append_stream(self, path, metadata):
-        raise UnsupportedError("objects cannot be appended to")
+    def open_append_stream(self, path: str, metadata: dict[str, str] | None) -> pa.PythonFile:
+        """Refused."""
+        raise _NoAppend(f"objects cannot be appended to: write the whole of it again, or another: {path}")
+
+    def _has_directories(self, path: str) -> bool:
+        return self.store.abilities(path)[2]
+
+    def _delete_contents(self, path: str, itself: bool) -> None:
+        listed = self.store.list(path, True, directories=True)
+        if not listed and self.store.info(path)[0] != "directory":
+            raise NotFoundError(f"no such directory: {path}")
+        self.delete_files([name for name, known in listed if known])
+        if not self._has_directories(path):
+            return
+        directories = [name for name, known in listed if not known] + ([path.rstrip("/")] if itself else [])
+        for depth in sorted({name.count("/") for name in directories}, reverse=True):
+            _raise_first(self.store.delete([name for name in directories if name.count("/") == depth]))
 
 
-def _file(path, known):
-    size, changed, _ = known
-    return fs.FileInfo(path, fs.FileType.File, size=size, mtime_ns=changed)
+def _info(path: str, kind: Kind, known: Known | None) -> fs.FileInfo:
+    if known is not None:
+        return fs.FileInfo(path, fs.FileType.File, size=known[0], mtime_ns=known[1])
+    return fs.FileInfo(path, fs.FileType.Directory if kind == "directory" else fs.FileType.NotFound)
 
 
-def _directories(base, files, known):
-    """The directories between a base and files below it, which a recursive listing does not name."""
-    named = {info.path for info in known if info.type == fs.FileType.Directory}
-    base = base.rstrip("/")
-    found = set()
-    for path in files:
-        parent = path.rpartition("/")[0]
-        while len(parent) > len(base) and parent not in found:
-            found.add(parent)
-            parent = parent.rpartition("/")[0]
-    return [fs.FileInfo(path, fs.FileType.Directory) for path in sorted(found - named)]
+def _raise_first(left: Iterable[tuple[str, BaseException]]) -> None:
+    for _, failure in left:
+        raise failure
 
 
 class _Reader:
-    """An object that is read by ranges."""
+    """An object that is read by ranges, all of one version where the store has entity tags."""
 
-    def __init__(self, store, path):
+    def __init__(self, store: Filesystem, path: str, ahead: int) -> None:
         known = store.stat(path)
         if known is None:
             raise NotFoundError(f"no such file: {path}")
-        self.store, self.path, self.size, self.at, self.closed = store, path, known[0], 0, False
+        self.size, _, self.etag = known
+        self.store, self.path, self.ahead = store, path, ahead
+        self.at = 0
+        self.closed = False
+        #: What was read ahead, and where it begins.
+        self.held, self.held_from = b"", 0
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def writable(self):
+    def writable(self) -> bool:
         return False
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return True
 
-    def tell(self):
+    def tell(self) -> int:
         return self.at
 
-    def seek(self, offset, whence=0):
-        self.at = (0, self.at, self.size)[whence] + offset
-        return self.at
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        at = (0, self.at, self.size)[whence] + offset
+        if at < 0:
+            raise InvalidConfigError(f"a place before the start of the file: {at}")
+        self.at = at
+        return at
 
-    def read(self, count=-1):
+    def read(self, count: int | None = -1) -> bytes:
         end = self.size if count is None or count < 0 else min(self.size, self.at + count)
         if self.at >= end:
             return b""
-        data = self.store.read(self.path, self.at, end)
+        if not self.held_from <= self.at <= end <= self.held_from + len(self.held):
+            until = min(self.size, max(end, self.at + self.ahead))
+            data = self.store.read(self.path, self.at, until, etag=self.etag)
+            if until == end:
+                self.at = end
+                return data
+            self.held, self.held_from = data, self.at
+        start = self.at - self.held_from
+        data = self.held[start : start + end - self.at]
         self.at += len(data)
         return data
 
-    def close(self):
+    def close(self) -> None:
         self.closed = True
+        self.held = b""
 
-    def flush(self):
+    def flush(self) -> None:
         pass
 
 
 class _Output:
-    """An object that is written as a stream, and is there, whole, once it is closed."""
+    """An object that is written as a stream, and there, whole, once it is closed; never when an error cut it short."""
 
-    def __init__(self, store, path):
-        self.writer, self.path, self.at, self.closed = store.open_writer(path), path, 0, False
+    def __init__(self, store: Filesystem, path: str) -> None:
+        self.writer = store.open_writer(path)
+        self.path = path
+        self.at = 0
+        self.closed = False
+        self.handled = handled()
 
-    def readable(self):
+    def readable(self) -> bool:
         return False
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return False
 
-    def tell(self):
+    def tell(self) -> int:
         return self.at
 
-    def write(self, data):
-        data = bytes(data)
+    def write(self, data: Any) -> int:
+        count = memoryview(data).nbytes
         self.writer.write(data)
-        self.at += len(data)
-        return len(data)
+        self.at += count
+        return count
 
-    def flush(self):
+    def flush(self) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        if not self.writer.finish():
+        if is_unwinding(self.handled):
+            self.writer.abort()
+        elif not self.writer.finish():
             raise AlreadyExistsError(f"an object is there already: {self.path}")
+
+    def __del__(self) -> None:
+        # Whether it is whole is not known.
+        if not getattr(self, "closed", True):
+            message = f"the file was never closed, and is not there: {self.path}"
+            warnings.warn(message, RuntimeWarning, source=self, stacklevel=1)
