@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
-use checkpoint_fs::{StorageRef, WriteOptions};
+use checkpoint_fs::{ObjectPath, StorageRef, WriteOptions};
 
 use crate::checkpoint::{Checkpoint, FORMAT};
 use crate::closed::ClosedList;
@@ -19,7 +19,7 @@ use crate::lease::{AttemptState, Lease, timestamp};
 use crate::lengths;
 use crate::names::{JobId, TaskName, owner};
 use crate::record::{self, DataFile, RecordFacts};
-use crate::recovery::{RecoveryReport, Verdict, sweep_plan};
+use crate::recovery::{RecoveryReport, Verdict, delete_all, sweep_plan};
 use crate::schema::encode_schema;
 use crate::served::Served;
 use crate::snapshot::Source;
@@ -315,6 +315,20 @@ impl Attempt {
             }
         }
         Ok(outcome)
+    }
+
+    /// Gives up a task that is prepared and not committed, whether its data is written or not: the pending record goes
+    /// first, so that no later attempt takes the task for finished, and then the data. Two requests.
+    ///
+    /// # Errors
+    /// `Conflict` when the lease is lost; `Storage`, after which the task may be rolled forward by the next attempt when
+    /// all its data is there.
+    pub async fn abort(&self, task: PreparedTask) -> Result<()> {
+        self.lease.check()?;
+        let data = task.facts.data_files.iter().map(|file| ObjectPath::parse(file.name.as_str()));
+        let data = data.collect::<Result<Vec<_>, _>>()?;
+        delete_all(&self.ready.checkpoint.storage, vec![task.pending]).await?;
+        delete_all(&self.ready.output, data).await
     }
 
     /// Ends the attempt without ending the job: the checkpoint stays, and the next attempt may begin at once.

@@ -47,6 +47,24 @@ async fn pending_with_whole_data_is_rolled_forward() {
 }
 
 #[tokio::test]
+async fn a_task_that_was_given_up_is_gone_and_never_rolled_forward() {
+    for atomic_rename in [false, true] {
+        let world = World::new(atomic_rename);
+        let first = world.attempt().await;
+        write_task(&first, &IDS[..4]).await.expect("writes");
+        let before = (world.checkpoint_files().await, world.output_ids().await);
+        let step = Step::prepare(&first, &IDS[4..]).await.expect("prepares");
+        step.all_data(&first).await.expect("writes");
+        step.abort(&first).await.expect("gives up");
+        assert_eq!((world.checkpoint_files().await, world.output_ids().await), before);
+        // Its IDs are free for another task of the same attempt.
+        write_task(&first, &IDS[4..6]).await.expect("writes");
+        first.end(AttemptState::Failed).await.expect("ends");
+        ends_well(&world, 2).await;
+    }
+}
+
+#[tokio::test]
 async fn pending_with_a_part_of_its_data_is_redone() {
     let world = World::new(true);
     let recovery = after(&world, async |world, step| world.remove(&world.output, &step.files[1].0.name).await).await;

@@ -250,6 +250,10 @@ impl Step {
             CommitOutcome::Conflict(error) | CommitOutcome::Unknown(error) => Err(error),
         }
     }
+
+    pub(crate) async fn abort(mut self, attempt: &Attempt) -> Result<(), Error> {
+        attempt.abort(self.prepared.take().expect("once")).await
+    }
 }
 
 /// One task, from its pending record to its committed one.
