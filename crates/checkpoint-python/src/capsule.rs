@@ -46,10 +46,26 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Arrays> {
     )))
 }
 
-fn import_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Arrays> {
+/// The type that an object is or has, by `__arrow_c_schema__`; `None` for an object without it.
+///
+/// # Errors
+/// `ValueError` for a type that is not understood; what the object raises.
+pub(crate) fn import_type(object: &Bound<'_, PyAny>) -> PyResult<Option<Field>> {
+    if !object.hasattr("__arrow_c_schema__")? {
+        return Ok(None);
+    }
+    let schema = object.call_method0("__arrow_c_schema__")?.cast_into::<PyCapsule>()?;
+    field_of(&schema).map(Some)
+}
+
+fn field_of(schema: &Bound<'_, PyCapsule>) -> PyResult<Field> {
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     // SAFETY: a capsule of this name holds a schema and lives through this call; the capsule keeps owning it.
-    let field = Field::try_from(unsafe { schema.as_ref() }).map_err(|e| refused(&e))?;
+    Field::try_from(unsafe { schema.as_ref() }).map_err(|e| refused(&e))
+}
+
+fn import_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Arrays> {
+    let field = field_of(schema)?;
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     // SAFETY: a capsule of this name holds an array, which is moved out as the interface asks: what is left there is
     // marked as released. It agrees with the schema that came with it.

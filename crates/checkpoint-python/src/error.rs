@@ -4,6 +4,8 @@ use std::convert::Infallible;
 use std::error::Error as _;
 
 use checkpoint_fs::{Error, ErrorKind, Retry, WriteOutcome};
+use checkpoint_fs::{Error, ErrorKind, Retry};
+use checkpoint_pipeline::ErrorKind as PipelineKind;
 use checkpoint_store::ErrorKind as StoreKind;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -31,6 +33,16 @@ const STORE: [(StoreKind, &str); 6] = [
     (StoreKind::OutcomeUnknown, "OutcomeUnknownError"),
 ];
 
+const PIPELINE: [(PipelineKind, &str); 7] = [
+    (PipelineKind::InvalidConfig, "InvalidConfigError"),
+    (PipelineKind::Conflict, "ConflictError"),
+    (PipelineKind::Storage, STORAGE),
+    (PipelineKind::BadData, "BadDataError"),
+    (PipelineKind::OutcomeUnknown, "OutcomeUnknownError"),
+    (PipelineKind::Transform, "TransformError"),
+    (PipelineKind::Interrupted, "RunInterruptedError"),
+];
+
 const STORAGE: &str = "StorageError";
 
 /// The class of every kind of error of every layer: `(layer, kind, class)`.
@@ -38,7 +50,8 @@ const STORAGE: &str = "StorageError";
 pub(crate) fn error_classes() -> Vec<(&'static str, String, &'static str)> {
     let fs = FS.iter().map(|(kind, class)| ("fs", format!("{kind:?}"), *class));
     let store = STORE.iter().map(|(kind, class)| ("store", format!("{kind:?}"), *class));
-    fs.chain(store).collect()
+    let pipeline = PIPELINE.iter().map(|(kind, class)| ("pipeline", format!("{kind:?}"), *class));
+    fs.chain(store).chain(pipeline).collect()
 }
 
 fn class_of<K: PartialEq>(kinds: &[(K, &'static str)], kind: K) -> &'static str {
@@ -109,6 +122,18 @@ pub(crate) fn store_raised(py: Python<'_>, error: &checkpoint_store::Error) -> P
     };
     let retry = error.kind() == StoreKind::Storage && cause.is_none_or(|cause| cause.retry() != Retry::Never);
     exception(py, class, &error.to_string(), error.hint(), retry, cause)
+}
+
+/// The exception for an error of a run. One that came from below has the class that it would have there.
+pub(crate) fn pipeline_raised(py: Python<'_>, error: &checkpoint_pipeline::Error) -> PyErr {
+    let store = error.source().and_then(|source| source.downcast_ref::<checkpoint_store::Error>());
+    match (error.kind(), store) {
+        (PipelineKind::Transform | PipelineKind::Interrupted, _) | (_, None) => {
+            let retry = matches!(error.kind(), PipelineKind::Storage | PipelineKind::Interrupted);
+            exception(py, class_of(&PIPELINE, error.kind()), &error.to_string(), error.hint(), retry, None)
+        }
+        (_, Some(store)) => store_raised(py, store),
+    }
 }
 
 fn about_storage(py: Python<'_>, error: &Error, class: &str) -> PyErr {

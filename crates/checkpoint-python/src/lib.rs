@@ -5,17 +5,22 @@
 
 mod arrow_data;
 mod awaitable;
+mod attempt;
 mod buffer;
 mod capsule;
 mod cluster;
 mod changing;
 mod error;
 mod filesystem;
+mod fingerprint;
 mod ids;
 mod listing;
 mod reading;
 mod runtime;
 mod session;
+mod places;
+mod store;
+mod task;
 mod writer;
 
 use pyo3::prelude::*;
@@ -30,6 +35,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cluster::ClusterAttempt>()?;
     module.add_class::<filesystem::Filesystem>()?;
     module.add_class::<ids::IdSet>()?;
+    module.add_class::<store::Store>()?;
+    module.add_class::<attempt::Attempt>()?;
+    module.add_class::<task::Task>()?;
     module.add_class::<writer::Writer>()?;
     Ok(())
 }

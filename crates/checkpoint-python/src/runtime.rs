@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::Outcome;
 
@@ -50,17 +50,31 @@ pub(crate) fn run<T: Send>(py: Python<'_>, work: impl Future<Output = Outcome<T>
 /// # Errors
 /// What a signal handler raises, such as `KeyboardInterrupt`.
 pub(crate) fn wait<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
-    let runtime = runtime(py)?;
-    py.detach(|| {
-        runtime.block_on(async {
-            let mut future = Box::pin(future);
-            loop {
-                tokio::select! {
-                    biased;
-                    answer = &mut future => return Ok(answer),
-                    () = tokio::time::sleep(TICK) => Python::attach(|py| py.check_signals())?,
-                }
+    let handle = handle(py)?;
+    py.detach(|| block(&handle, future))
+}
+
+/// The runtime of this process.
+///
+/// # Errors
+/// `RuntimeError` when its threads cannot be started.
+pub(crate) fn handle(py: Python<'_>) -> PyResult<Handle> {
+    Ok(runtime(py)?.handle().clone())
+}
+
+/// As [`wait`], for who may hold the interpreter's lock or not: a library that reads a stream.
+///
+/// # Errors
+/// As there.
+pub(crate) fn block<T>(handle: &Handle, future: impl Future<Output = T>) -> PyResult<T> {
+    handle.block_on(async {
+        let mut future = Box::pin(future);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut future => return Ok(answer),
+                () = tokio::time::sleep(TICK) => Python::attach(|py| py.check_signals())?,
             }
-        })
+        }
     })
 }

@@ -21,7 +21,11 @@ class TestStore:
 
     def __init__(self, scheme: str) -> None:
         self._process = subprocess.Popen(
-            [_program(), scheme], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [_program("test-store", "CKPT_TEST_STORE"), scheme],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         said = self._answer()
         self.scheme: str = scheme
@@ -63,14 +67,20 @@ class TestStore:
         return json.loads(line)
 
 
-def _program() -> str:
-    given = os.environ.get("CKPT_TEST_STORE")
+def _program(name: str, variable: str) -> str:
+    given = os.environ.get(variable)
     if given is None:
         target = os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[3] / "target")
-        given = str(Path(target) / "debug" / "test-store")
+        given = str(Path(target) / "debug" / name)
     if not Path(given).is_file():
         pytest.fail(f"{given} is not built: run `just test-python`", pytrace=False)
     return given
+
+
+@pytest.fixture(scope="session")
+def ckpt_program() -> str:
+    """The program ``ckpt``, of the same sources."""
+    return _program("ckpt", "CKPT_PROGRAM")
 
 
 def _stored(scheme: str) -> Iterator[TestStore]:

@@ -12,9 +12,8 @@ import sys
 import textwrap
 import threading
 
+import pyarrow as pa
 import pytest
-
-pa = pytest.importorskip("pyarrow")
 
 from checkpoint_store import IdSet, errors
 
@@ -72,7 +71,7 @@ TYPES = {
 
 def array(values, kind):
     if pa.types.is_struct(kind):
-        values = [None if value is None else dict(zip("ab", value)) for value in values]
+        values = [None if value is None else dict(zip("ab", value, strict=True)) for value in values]
     return pa.array(values, kind)
 
 
@@ -131,7 +130,7 @@ def test_a_string_never_equals_a_number_and_no_id_is_null_or_empty():
             IdSet.from_ids(pa.array(bad))
     with pytest.raises(errors.BadDataError):
         ids.filter(pa.table({"key": ["1"]}), "id")
-    with pytest.raises(TypeError, match="pyarrow.array"):
+    with pytest.raises(TypeError, match=r"pyarrow\.array"):
         ids.contains(["1"])
 
 
@@ -197,7 +196,8 @@ def test_a_buffer_is_used_where_it_lies_and_kept_alive():
 
 
 def test_arrays_of_numpy_and_buffers_of_pyarrow_are_buffers():
-    numpy = pytest.importorskip("numpy")
+    import numpy
+
     ids = IdSet.from_ids(pa.array([3, 5, 9]))
     flat = numpy.frombuffer(bytes(ids), numpy.uint8)
     assert pa.py_buffer(IdSet.from_buffer(flat)).address == flat.ctypes.data
@@ -249,7 +249,8 @@ def test_pickles_by_its_buffer(protocol):
 
 
 def test_polars_columns_and_frames():
-    polars = pytest.importorskip("polars")
+    import polars
+
     frame = polars.DataFrame({"id": ["a", "b", None, "d"], "n": [1, 2, 3, 4]})
     ids = IdSet.from_ids(polars.Series(["b", "d"]))
     found = ids.contains(frame["id"])
@@ -264,7 +265,8 @@ def test_polars_columns_and_frames():
 
 
 def test_pandas_columns_and_frames():
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.DataFrame({"id": ["a", "b", None, "d"], "n": [1, 2, 3, 4]}, index=[9, 8, 7, 6])
     ids = IdSet.from_ids(pandas.Series(["b", "d"]), pandas.Index(["e"]))
     found = ids.contains(frame["id"])
@@ -313,7 +315,8 @@ def test_other_libraries_by_the_capsule_interface():
 
 
 def test_duckdb_relations():
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     relation = duckdb.sql("select range as id, range * 2 as x from range(10000)")
     ids = IdSet.from_ids(duckdb.sql("select range as id from range(5000)").arrow().read_all()["id"])
     rest = pa.table(ids.filter(relation, "id"))

@@ -11,6 +11,7 @@ from checkpoint_store import errors
 from checkpoint_store._native import __version__
 from checkpoint_store.errors import CheckpointError
 from checkpoint_store.ids import IdSet
+from checkpoint_store.store import CheckpointStore
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from checkpoint_store.filesystem import CheckpointFileSystem as CheckpointFileSystem
 
 __all__ = ["CheckpointError", "CheckpointFileSystem", "IdSet", "__version__", "build_checkpoint_filesystem", "errors"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointFileSystem",
+    "CheckpointStore",
+    "IdSet",
+    "__version__",
+    "build_checkpoint_filesystem",
+    "errors",
+]
 
 
 def __getattr__(name: str) -> Any:

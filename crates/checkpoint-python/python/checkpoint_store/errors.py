@@ -113,3 +113,15 @@ class StorageError(CheckpointError, OSError):
     """Any other failure of the network, the service or the disk."""
 
     kind = "storage"
+
+
+class TransformError(CheckpointError, RuntimeError):
+    """The callable failed on a batch. Its own exception is the cause."""
+
+    kind = "transform"
+
+
+class RunInterruptedError(CheckpointError, InterruptedError):
+    """The run was asked to stop. What was finished is committed."""
+
+    kind = "interrupted"

@@ -1,0 +1,251 @@
+//! A checkpoint as Python sees it: what the commands of `ckpt` do, and the beginning of attempts.
+
+use std::sync::Arc;
+use std::thread;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatchReader;
+use checkpoint_fs::StorageRef;
+use checkpoint_pipeline::DataFiles;
+use checkpoint_store::{
+    Begin, BeginOptions, Checkpoint, CompactOptions, Error, ErrorKind, IdColumn, IdSetBuilder, IdSetOptions,
+    LeaseOptions, RecoverOptions, Result, SystemRuntime, VerifyOptions, same_ids,
+};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use pyo3::prelude::*;
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::arrow_data::ArrowStream;
+use crate::attempt::Attempt;
+use crate::error::{pipeline_raised, store_raised};
+use crate::fingerprint::Job;
+use crate::ids::IdSet;
+use crate::places::Places;
+use crate::runtime::{block, handle, wait};
+
+/// A checkpoint. Reports come as the JSON that `ckpt` prints.
+#[pyclass(module = "checkpoint_store._native", frozen)]
+pub(crate) struct Store {
+    path: String,
+    places: Places,
+    lease_url: Option<String>,
+    lease: LeaseOptions,
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (path, options = None, lease_url = None, *, assume_exclusive = false, trust_process = true))]
+    fn new(
+        py: Python<'_>,
+        path: String,
+        options: Option<&str>,
+        lease_url: Option<String>,
+        assume_exclusive: bool,
+        trust_process: bool,
+    ) -> PyResult<Self> {
+        let mut lease = LeaseOptions::default();
+        lease.assume_exclusive = assume_exclusive;
+        lease.trust_process = trust_process;
+        Ok(Self { path, places: Places::new(py, options)?, lease_url, lease })
+    }
+
+    fn status(&self, py: Python<'_>) -> PyResult<String> {
+        self.report(py, async { checkpoint_store::status(&self.checkpoint().await?).await })
+    }
+
+    fn verify(&self, py: Python<'_>, output: &str) -> PyResult<String> {
+        self.report(py, async {
+            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+            checkpoint_store::verify(&checkpoint, &output, VerifyOptions::default(), &DataFiles::new()).await
+        })
+    }
+
+    fn recover(&self, py: Python<'_>, output: &str, dry_run: bool, repair: bool) -> PyResult<String> {
+        self.report(py, async {
+            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+            let mut options = RecoverOptions::default();
+            options.dry_run = dry_run;
+            options.repair = repair;
+            options.lease = self.lease.clone();
+            checkpoint_store::recover(&checkpoint, &output, options, &DataFiles::new()).await
+        })
+    }
+
+    fn compact(&self, py: Python<'_>) -> PyResult<String> {
+        self.report(py, async {
+            let checkpoint = self.checkpoint().await?;
+            let output = self.recorded_output(&checkpoint).await?;
+            let mut options = CompactOptions::default();
+            options.lease = self.lease.clone();
+            checkpoint_store::compact(&checkpoint, output.as_ref(), options, &DataFiles::new()).await
+        })
+    }
+
+    fn remove(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py, async { checkpoint_store::remove(&self.checkpoint().await?, self.lease.clone()).await })
+    }
+
+    fn committed_ids(&self, py: Python<'_>) -> PyResult<ArrowStream> {
+        let (field, ids) = self.wait(py, async {
+            let checkpoint = self.checkpoint().await?;
+            let (name, id_type) = self.id_column(&checkpoint).await?;
+            let mut ids = checkpoint_store::committed_ids(&checkpoint).await?.boxed();
+            let first = ids.try_next().await?;
+            let told = || id_type.and_then(|text| text.parse().ok());
+            let id_type = first.as_ref().map(|ids| ids.array().data_type().clone()).or_else(told);
+            let field = Field::new(name, id_type.unwrap_or(arrow::datatypes::DataType::Utf8), false);
+            Ok((field, futures::stream::iter(first.map(Ok)).chain(ids).boxed()))
+        })?;
+        let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
+        Ok(ArrowStream::new(Box::new(CommittedIds { handle: handle(py)?, process: std::process::id(), schema, ids })))
+    }
+
+    fn id_set(&self, py: Python<'_>) -> PyResult<IdSet> {
+        let set = self.wait(py, async {
+            let checkpoint = self.checkpoint().await?;
+            let mut options = IdSetOptions::default();
+            options.row_hash = checkpoint.existing().await?.fingerprint().is_some_and(|job| job.row_hash);
+            let builder = Arc::new(IdSetBuilder::new(options));
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let pushed = checkpoint_store::committed_ids(&checkpoint).await?.map(|ids| {
+                let builder = builder.clone();
+                async move { on_a_thread(move || builder.push(&ids?)).await }
+            });
+            pushed.buffer_unordered(cores).try_collect::<()>().await?;
+            let builder = Arc::into_inner(builder).ok_or_else(|| given_up("a set is still being filled"))?;
+            on_a_thread(|| builder.finish()).await
+        })?;
+        Ok(IdSet::new(set))
+    }
+
+    /// Begins an attempt; `None` when the job is complete.
+    fn begin(
+        &self,
+        py: Python<'_>,
+        output: &str,
+        job: Job,
+        allow_changed_read: bool,
+        append: bool,
+    ) -> PyResult<Option<Attempt>> {
+        let mut options = BeginOptions::default();
+        options.lease = self.lease.clone();
+        options.allow_changed_read = allow_changed_read;
+        options.append = append;
+        options.flat_ids = true;
+        let begun = wait(py, async {
+            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+            let fingerprint = job.fingerprint(&self.places, &checkpoint, &output).await?;
+            let files = DataFiles::new();
+            let begin = checkpoint_store::Attempt::begin(&checkpoint, &output, fingerprint, options, &files);
+            Ok::<_, checkpoint_pipeline::Error>(Box::pin(begin).await?)
+        })?;
+        Ok(match begun.map_err(|e| pipeline_raised(py, &e))? {
+            Begin::Attempt(attempt) => Some(Attempt::new(*attempt)),
+            _ => None,
+        })
+    }
+}
+
+impl Store {
+    async fn checkpoint(&self) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::new(self.places.open(&self.path).await?, SystemRuntime::shared());
+        match &self.lease_url {
+            Some(url) => Ok(checkpoint.with_control(self.places.open(url).await?)),
+            None => Ok(checkpoint),
+        }
+    }
+
+    async fn recorded_output(&self, checkpoint: &Checkpoint) -> Result<Option<StorageRef>> {
+        match checkpoint.existing().await?.fingerprint().map(|job| job.output.clone()) {
+            Some(url) => Ok(Some(self.places.open(&url).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The name of the ID column, and its type as text where it is known.
+    async fn id_column(&self, checkpoint: &Checkpoint) -> Result<(String, Option<String>)> {
+        if let Some(job) = checkpoint.existing().await?.fingerprint() {
+            return Ok((job.id_column.clone(), Some(job.id_type.clone())));
+        }
+        // A checkpoint that Ray alone has written: its records tell.
+        let status = checkpoint_store::status(checkpoint).await?;
+        Ok((status.id_column.unwrap_or_else(|| "id".to_owned()), status.id_type))
+    }
+
+    fn wait<T: Send>(&self, py: Python<'_>, future: impl Future<Output = Result<T>> + Send) -> PyResult<T> {
+        wait(py, future)?.map_err(|e| store_raised(py, &e))
+    }
+
+    fn report<T: Serialize + Send>(
+        &self,
+        py: Python<'_>,
+        future: impl Future<Output = Result<T>> + Send,
+    ) -> PyResult<String> {
+        as_json(&self.wait(py, future)?)
+    }
+}
+
+/// A report as the JSON that `ckpt` prints.
+///
+/// # Errors
+/// `ValueError`, which no report gives.
+pub(crate) fn as_json(report: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(report).map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))
+}
+
+async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|e| given_up(&e.to_string()))?
+}
+
+fn given_up(why: &str) -> Error {
+    Error::new(ErrorKind::Storage, format!("the IDs that are done were not loaded: {why}"))
+}
+
+/// The IDs that are done, read while they are taken.
+struct CommittedIds {
+    handle: Handle,
+    process: u32,
+    schema: SchemaRef,
+    ids: BoxStream<'static, Result<IdColumn>>,
+}
+
+impl Iterator for CommittedIds {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.process != std::process::id() {
+            let what = "the stream was opened by the parent of this process; ask for one here";
+            return Some(Err(ArrowError::InvalidArgumentError(what.to_owned())));
+        }
+        match block(&self.handle, self.ids.try_next()) {
+            Err(interrupted) => Some(Err(ArrowError::ExternalError(interrupted.into()))),
+            Ok(Err(error)) => Some(Err(ArrowError::ExternalError(error.into()))),
+            Ok(Ok(None)) => None,
+            Ok(Ok(Some(ids))) => Some(self.batch(&ids)),
+        }
+    }
+}
+
+impl CommittedIds {
+    fn batch(&self, ids: &IdColumn) -> Result<RecordBatch, ArrowError> {
+        let id_type = self.schema.field(0).data_type();
+        let column = same_ids(ids.array(), id_type).ok_or_else(|| {
+            let other = ids.array().data_type();
+            ArrowError::InvalidArgumentError(format!(
+                "the records differ in the type of their IDs: {id_type} and {other}; id_set() takes all of them"
+            ))
+        })?;
+        RecordBatch::try_new(self.schema.clone(), vec![column])
+    }
+}
+
+impl RecordBatchReader for CommittedIds {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
