@@ -3,9 +3,10 @@
 #![expect(unsafe_code, reason = "the C data interface is made of pointers; each use says what it relies on")]
 
 use std::ffi::CStr;
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, make_array};
-use arrow::datatypes::{Field, FieldRef};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
@@ -80,6 +81,31 @@ fn import_stream(stream: &Bound<'_, PyCapsule>) -> PyResult<Arrays> {
     let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(|e| refused(&e))?;
     let field = arrow::array::ArrayReader::field(&reader).clone();
     Ok(Arrays { field, whole: false, chunks: Box::new(reader) })
+}
+
+/// The columns of a table or a batch.
+///
+/// # Errors
+/// `TypeError` for a column.
+pub(crate) fn rows_of(field: &FieldRef) -> PyResult<SchemaRef> {
+    let DataType::Struct(fields) = field.data_type() else {
+        return Err(PyTypeError::new_err(format!("this is a column and no table: type={}", field.data_type())));
+    };
+    Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
+}
+
+/// The batch that an array of structs is.
+///
+/// # Errors
+/// For an array of another type, and for rows that are null as a whole.
+pub(crate) fn batch_of(schema: &SchemaRef, rows: &ArrayRef) -> Result<RecordBatch, ArrowError> {
+    let rows = rows.as_any().downcast_ref::<StructArray>();
+    let rows = rows.ok_or_else(|| ArrowError::InvalidArgumentError("a batch is no struct".to_owned()))?;
+    if rows.null_count() > 0 {
+        return Err(ArrowError::InvalidArgumentError("a batch has rows that are null as a whole".to_owned()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options)
 }
 
 /// A type, as `__arrow_c_schema__` gives it.

@@ -10,23 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use arrow::array::{
-    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchIterator, RecordBatchOptions, StructArray, new_empty_array,
-};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchIterator, StructArray, new_empty_array};
 use arrow::compute::{concat, not};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 use checkpoint_fs::{Location, Registry, StorageOptions, WriteOptions};
 use checkpoint_store::{
     CompactIdSet, Error, HashKey, IdClass, IdColumn, IdSet as _, IdSetBuilder, IdSetOptions, Result,
 };
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::arrow_data::{ArrowArray, ArrowStream};
 use crate::buffer::bytes_of;
-use crate::capsule::{Arrays, import, refused};
+use crate::capsule::{Arrays, batch_of, import, refused, rows_of};
 use crate::error::{raised, store_raised};
 use crate::runtime::wait;
 
@@ -286,23 +284,6 @@ fn shifted(error: Error, start: usize) -> Error {
         return error;
     }
     Error::new(error.kind(), format!("{error}, counted from row {start} of its array"))
-}
-
-fn rows_of(field: &FieldRef) -> PyResult<SchemaRef> {
-    let DataType::Struct(fields) = field.data_type() else {
-        return Err(PyTypeError::new_err(format!("this is a column and no table: type={}", field.data_type())));
-    };
-    Ok(Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone())))
-}
-
-fn batch_of(schema: &SchemaRef, rows: &ArrayRef) -> Result<RecordBatch, ArrowError> {
-    let rows = rows.as_any().downcast_ref::<StructArray>();
-    let rows = rows.ok_or_else(|| ArrowError::InvalidArgumentError("a batch is no struct".to_owned()))?;
-    if rows.null_count() > 0 {
-        return Err(ArrowError::InvalidArgumentError("a batch has rows that are null as a whole".to_owned()));
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options)
 }
 
 fn external(error: Error) -> ArrowError {

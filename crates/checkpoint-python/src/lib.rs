@@ -16,11 +16,14 @@ mod fingerprint;
 mod ids;
 mod listing;
 mod reading;
+mod pipeline;
+mod places;
 mod runtime;
 mod session;
 mod places;
 mod store;
 mod task;
+mod transform;
 mod writer;
 
 use pyo3::prelude::*;
@@ -35,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cluster::ClusterAttempt>()?;
     module.add_class::<filesystem::Filesystem>()?;
     module.add_class::<ids::IdSet>()?;
+    module.add_class::<pipeline::Pipeline>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<attempt::Attempt>()?;
     module.add_class::<task::Task>()?;

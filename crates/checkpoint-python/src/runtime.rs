@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::Outcome;
 
 /// How often a wait looks for Ctrl-C.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// The process that started it, and it. Locked only by who holds the interpreter's lock, as who forks does: no child
 /// finds it locked.

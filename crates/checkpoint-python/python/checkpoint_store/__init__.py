@@ -11,6 +11,7 @@ from checkpoint_store import errors
 from checkpoint_store._native import __version__
 from checkpoint_store.errors import CheckpointError
 from checkpoint_store.ids import IdSet
+from checkpoint_store.pipeline import Pipeline
 from checkpoint_store.store import CheckpointStore
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "CheckpointFileSystem",
     "CheckpointStore",
     "IdSet",
+    "Pipeline",
     "__version__",
     "build_checkpoint_filesystem",
     "errors",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["CompactReport", "LastAttempt", "RecoverReport", "RunReport", "Status", "VerifyReport"]
+__all__ = ["CompactReport", "LastAttempt", "PlanReport", "RecoverReport", "RunReport", "Status", "VerifyReport"]
 
 
 class _Report:
@@ -185,3 +185,30 @@ class RunReport(_Report):
     transform_seconds: float
     write_seconds: float
     commit_seconds: float
+
+
+@dataclass(frozen=True)
+class PlanReport(_Report):
+    """What a run would do.
+
+    Attributes:
+        input_files: Input files.
+        input_rows: Rows in them.
+        done_rows: Rows of them that are done.
+        remaining_rows: Rows that are left.
+        remaining_files: Files with rows that are left.
+        would_roll_forward: Tasks that would be committed without computing them again.
+        would_void: Tasks whose remains would be removed.
+        already_complete: Whether there is nothing left to do.
+        bytes_read: Bytes read of the input to find this out.
+    """
+
+    input_files: int
+    input_rows: int
+    done_rows: int
+    remaining_rows: int
+    remaining_files: int
+    would_roll_forward: int
+    would_void: int
+    already_complete: bool
+    bytes_read: int
