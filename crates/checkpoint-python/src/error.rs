@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::error::Error as _;
 
 use checkpoint_fs::{Error, ErrorKind, Retry, WriteOutcome};
-use checkpoint_fs::{Error, ErrorKind, Retry};
 use checkpoint_pipeline::ErrorKind as PipelineKind;
 use checkpoint_store::ErrorKind as StoreKind;
 use pyo3::prelude::*;

@@ -4,23 +4,22 @@
 //! around it. No call holds the interpreter's lock while it waits for a store.
 
 mod arrow_data;
-mod awaitable;
 mod attempt;
+mod awaitable;
 mod buffer;
 mod capsule;
-mod cluster;
 mod changing;
+mod cluster;
 mod error;
 mod filesystem;
 mod fingerprint;
 mod ids;
 mod listing;
-mod reading;
 mod pipeline;
 mod places;
+mod reading;
 mod runtime;
 mod session;
-mod places;
 mod store;
 mod task;
 mod transform;
@@ -35,12 +34,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(error::error_classes, module)?)?;
     module.add_class::<arrow_data::ArrowArray>()?;
     module.add_class::<arrow_data::ArrowStream>()?;
+    module.add_class::<attempt::Attempt>()?;
     module.add_class::<cluster::ClusterAttempt>()?;
     module.add_class::<filesystem::Filesystem>()?;
     module.add_class::<ids::IdSet>()?;
     module.add_class::<pipeline::Pipeline>()?;
     module.add_class::<store::Store>()?;
-    module.add_class::<attempt::Attempt>()?;
     module.add_class::<task::Task>()?;
     module.add_class::<writer::Writer>()?;
     Ok(())

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from checkpoint_store.filesystem import CheckpointFileSystem as CheckpointFileSystem
 
-__all__ = ["CheckpointError", "CheckpointFileSystem", "IdSet", "__version__", "build_checkpoint_filesystem", "errors"]
 __all__ = [
     "CheckpointError",
     "CheckpointFileSystem",
