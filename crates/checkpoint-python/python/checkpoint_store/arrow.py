@@ -28,7 +28,7 @@ from checkpoint_store.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from checkpoint_store._native import Kind, Known
+    from checkpoint_store._native import Kind, Known, Writer
 
 __all__ = ["StoreHandler", "build", "to_pyarrow"]
 
@@ -303,11 +303,16 @@ class _Output:
     """An object that is written as a stream, and there, whole, once it is closed; never when an error cut it short."""
 
     def __init__(self, store: Filesystem, path: str) -> None:
-        self.writer = store.open_writer(path)
+        self.store = store
         self.path = path
         self.at = 0
-        self.closed = False
+        self.closed = True
         self.handled = handled()
+        self.writer = self._open()
+        self.closed = False
+
+    def _open(self) -> Writer:
+        return self.store.open_writer(self.path)
 
     def readable(self) -> bool:
         return False

@@ -175,7 +175,7 @@ def preflight(settings: Settings, output: str, options: Options | None) -> None:
 def _remove_empty(handler: Any, folders: list[str]) -> None:
     """Leaves no directory behind that was made for the trial; what is not empty stays."""
     for folder in folders:
-        if handler.store.has_entries(folder) or handler.store.delete([folder]):
+        if handler.store.list(folder) or handler.store.delete([folder]):
             return
 
 

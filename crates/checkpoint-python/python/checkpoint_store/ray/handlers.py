@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
-from checkpoint_store.arrow import StoreHandler
+from checkpoint_store._unwinding import handled, is_unwinding
+from checkpoint_store.arrow import StoreHandler, _Output
 from checkpoint_store.errors import ConflictError
 from checkpoint_store.ray import runs
 from checkpoint_store.ray.records import check_record
 
 if TYPE_CHECKING:
+    from checkpoint_store._native import Writer
     from checkpoint_store.ray.filesystems import Options
 
 logger = logging.getLogger(__name__)
@@ -72,10 +73,13 @@ class _Fenced(StoreHandler):
         return type(self), (self.scheme, self.storage_options, self.root, self.fence)
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
+        if not isinstance(other, _Fenced) or type(other) is not type(self):
             return NotImplemented
         ours = (self.scheme, self.storage_options, self.root, self.fence.key)
         return ours == (other.scheme, other.storage_options, other.root, other.fence.key)
+
+    def __hash__(self) -> int:
+        return hash((self.root, self.fence.key))
 
     def _is_inside(self, path: str) -> bool:
         return path.rstrip("/") == self.root or path.startswith(self.root + "/")
@@ -96,7 +100,8 @@ class CheckpointHandler(_Fenced):
         if any(self._is_inside(path) for path in paths):
             self.fence.check(within=_FRESH)
         root = fs.FileInfo(self.root, fs.FileType.Directory)
-        return [root if path.rstrip("/") == self.root else self._info(path) for path in paths]
+        others = iter(super().get_file_info([path for path in paths if path.rstrip("/") != self.root]))
+        return [root if path.rstrip("/") == self.root else next(others) for path in paths]
 
     def create_dir(self, path: str, recursive: bool) -> None:
         """The directory is there as soon as the attempt has begun."""
@@ -163,57 +168,45 @@ class OutputHandler(_Fenced):
         return pa.PythonFile(_Data(self, path), mode="w")
 
 
-class _Sink(io.RawIOBase):
-    def __init__(self) -> None:
-        super().__init__()
-        self._at = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-
-class _Record(_Sink):
+class _Record(_Output):
     """A record that is written when it is closed."""
 
     def __init__(self, handler: CheckpointHandler, path: str) -> None:
-        super().__init__()
         self.handler, self.path, self.parts = handler, path, bytearray()
+        self.at, self.closed, self.handled = 0, False, handled()
 
     def write(self, data: Any) -> int:
         self.parts += data
         count = memoryview(data).nbytes
-        self._at += count
+        self.at += count
         return count
 
     def close(self) -> None:
         if self.closed:
             return
-        super().close()
-        self.handler.put_record(self.path, bytes(self.parts))
+        self.closed = True
+        if not is_unwinding(self.handled):
+            self.handler.put_record(self.path, bytes(self.parts))
 
 
-class _Data(_Sink):
+class _Data(_Output):
     """A data file. What another try of the same task has written stays."""
 
     def __init__(self, handler: OutputHandler, path: str) -> None:
-        super().__init__()
-        _, creates, _ = handler.store.abilities(path)
-        self.handler, self.path = handler, path
-        self.writer = handler.store.open_writer(path, if_absent=creates)
+        super().__init__(handler.store, path)
+        self.handler = handler
 
-    def write(self, data: Any) -> int:
-        data = bytes(data)
-        self.writer.write(data)
-        self._at += len(data)
-        return len(data)
+    def _open(self) -> Writer:
+        _, creates, _ = self.store.abilities(self.path)
+        return self.store.open_writer(self.path, if_absent=creates)
 
     def close(self) -> None:
         if self.closed:
             return
-        super().close()
+        self.closed = True
+        if is_unwinding(self.handled):
+            self.writer.abort()
+            return
         try:
             self.handler.fence.check()
         except BaseException:
@@ -221,5 +214,3 @@ class _Data(_Sink):
             raise
         if not self.writer.finish():
             logger.debug("another try of the same task has written this file: %s", self.path)
-
-
