@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-import tomllib
 
 import checkpoint_store
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 try:
@@ -491,5 +491,5 @@ def _entry(path: str, known: Known | None) -> dict[str, Any]:
     if known is None:
         return {"name": path, "size": 0, "type": "directory", "ETag": None, "LastModified": None}
     size, changed, etag = known
-    at = None if changed is None else datetime.fromtimestamp(changed / 1e9, tz=timezone.utc)
+    at = None if changed is None else datetime.fromtimestamp(changed / 1e9, tz=UTC)
     return {"name": path, "size": size, "type": "file", "ETag": etag, "LastModified": at}
