@@ -43,7 +43,7 @@ CALLS = {
     "fsspec": "CheckpointFileSystem(scheme='s3', **json.loads(options)['s3']).cat('bucket/name')",
     "fsspec_file": "CheckpointFileSystem(scheme='s3', **json.loads(options)['s3']).open('bucket/name', 'rb')",
     "pyarrow": "build_checkpoint_filesystem('s3://bucket', json.loads(options)).get_file_info('bucket/name')",
-    "pyarrow_stream": "build_checkpoint_filesystem('s3://bucket', json.loads(options)).open_input_stream('bucket/name')",
+    "pyarrow_stream": "build_checkpoint_filesystem('s3://b', json.loads(options)).open_input_stream('b/name')",
 }
 
 INTERRUPTED = """
