@@ -38,7 +38,7 @@ _AHEAD = 8 << 20
 _LOCAL = ("file", "local")
 
 
-class _NoAppend(UnsupportedError, pa.ArrowNotImplementedError):  # type: ignore[misc]
+class _NoAppend(UnsupportedError, pa.ArrowNotImplementedError):
     """As pyarrow's own filesystems refuse to append."""
 
 
@@ -71,7 +71,7 @@ def to_pyarrow(filesystem: Any) -> fs.FileSystem:
     raise TypeError(f"a pyarrow.fs.FileSystem or an fsspec filesystem is wanted, not a {type(filesystem).__name__}")
 
 
-class StoreHandler(fs.FileSystemHandler):  # type: ignore[misc]
+class StoreHandler(fs.FileSystemHandler):
     """What pyarrow asks of a filesystem, by paths without the scheme: ``bucket/key``.
 
     Pickles as its scheme and the options that it was given.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from checkpoint_store._native import Writer
 
 
-class CheckpointFile(AbstractBufferedFile):  # type: ignore[misc]
+class CheckpointFile(AbstractBufferedFile):
     """An object that is read ahead by blocks, or written as a stream and there, whole, once it is closed.
 
     Reads are of one version of the object: when it is replaced meanwhile they raise ``ConflictError``, where the store

@@ -50,7 +50,7 @@ class _GivenOptions(type(AbstractFileSystem)):  # type: ignore[misc]
         return instance
 
 
-class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):  # type: ignore[misc]
+class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
     """A store by its scheme, with the options of the fsspec filesystem that usually serves it.
 
     Listings are asked afresh each time, unless ``use_listings_cache=True`` is given. Pickles as its scheme and the
