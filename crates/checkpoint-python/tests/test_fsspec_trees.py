@@ -149,21 +149,55 @@ def test_files_come_and_go(fs, tree, tmp_path):
     assert fs.info(f"{tree}/large")["size"] == len(large)
     assert fs.cat_file(f"{tree}/large") == large
     assert fs.cat_file(f"{tree}/large", 100, 40_000_000) == large[100:40_000_000]
+    with pytest.raises(FileExistsError):
+        fs.put_file(str(tmp_path / "large"), f"{tree}/a.txt", mode="create")
+    fs.put_file(str(tmp_path / "large"), f"{tree}/created", mode="create")
+    assert fs.cat(f"{tree}/a.txt") == b"a" and fs.info(f"{tree}/created")["size"] == len(large)
     fs.get(f"{tree}/large", str(tmp_path / "again"))
     assert (tmp_path / "again").read_bytes() == large
+    with pytest.raises(FileNotFoundError):
+        fs.get_file(f"{tree}/nothing", str(tmp_path / "again"))
+    assert (tmp_path / "again").stat().st_size == len(large)
     fs.get(tree, str(tmp_path / "all"), recursive=True)
     assert (tmp_path / "all" / "b" / "d" / "e.txt").read_bytes() == b"eee"
 
 
-def test_one_bucket_to_another():
-    fs = CheckpointFileSystem(scheme="memory")
-    fs.pipe("one bucket/a", b"x" * 20_000_000)
-    fs.copy("one bucket/a", "another/b")
-    assert fs.cat("another/b") == b"x" * 20_000_000
-    fs.copy("another/b", "third/c")
-    assert fs.info("third/c")["size"] == 20_000_000
+def test_hundreds_of_files_come_and_go(fs, place, tmp_path):
+    for number in range(200):
+        (tmp_path / "there" / str(number % 7)).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "there" / str(number % 7) / str(number)).write_text(str(number))
+    fs.put(str(tmp_path / "there"), place.root, recursive=True)
+    fs.get(place.root, str(tmp_path / "back"), recursive=True)
+    back = {path.name: path.read_text() for path in (tmp_path / "back").rglob("*") if path.is_file()}
+    assert back == {str(number): str(number) for number in range(200)}
+    told = Told()
+    fs.get(place.root, str(tmp_path / "again"), recursive=True, callback=told)
+    assert told.value == told.size >= 200
+    fs.rm(f"{place.root}/0", recursive=True)
     with pytest.raises(FileNotFoundError):
-        fs.copy("one bucket/nothing", "another/b")
+        fs.get([f"{place.root}/1/1", f"{place.root}/0/0"], [str(tmp_path / "one"), str(tmp_path / "none")])
+    assert not (tmp_path / "none").exists() and not list(tmp_path.glob("*.part*"))
+
+
+class Told(fsspec.Callback):
+    pass
+
+
+@pytest.mark.parametrize("scheme", ["memory", "s3"])
+def test_one_bucket_to_another(scheme, request):
+    if scheme == "memory":
+        fs, one, other = CheckpointFileSystem(scheme="memory"), "one bucket", "another"
+    else:
+        store = request.getfixturevalue("s3_store")
+        fs, one, other = CheckpointFileSystem(scheme="s3", **store.options), store.new_root(), store.new_root()
+    data = bytes(range(256)) * 80_000
+    fs.pipe({f"{one}/a": data, f"{one}/dir/b": b"b"})
+    fs.copy(f"{one}/a", f"{other}/a")
+    assert fs.cat(f"{other}/a") == data
+    with pytest.raises(FileNotFoundError):
+        fs.copy(f"{one}/nothing", f"{other}/b")
+    fs.mv(f"{one}/dir", f"{other}/moved", recursive=True)
+    assert fs.cat(f"{other}/moved/b") == b"b" and fs.find(one) == [f"{one}/a"]
 
 
 def test_directories_of_this_machine(tmp_path):

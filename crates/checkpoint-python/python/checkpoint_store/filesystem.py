@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 try:
+    from fsspec.core import has_magic
     from fsspec.spec import AbstractFileSystem
-    from fsspec.utils import other_paths
 except ImportError as error:  # pragma: no cover - there is a test in a process of its own
     raise ImportError("this needs fsspec: pip install 'checkpoint-store[fsspec]'") from error
 
@@ -23,9 +23,10 @@ from checkpoint_store.errors import (
     UnsupportedError,
 )
 from checkpoint_store.files import CheckpointFile
+from checkpoint_store.transfers import Transfers, raise_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from checkpoint_store._native import Known
 
@@ -50,7 +51,7 @@ class _GivenOptions(type(AbstractFileSystem)):  # type: ignore[misc]
         return instance
 
 
-class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
+class CheckpointFileSystem(Transfers, metaclass=_GivenOptions):
     """A store by its scheme, with the options of the fsspec filesystem that usually serves it.
 
     Listings are asked afresh each time, unless ``use_listings_cache=True`` is given. Pickles as its scheme and the
@@ -273,7 +274,7 @@ class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
             super().pipe(path, value, **kwargs)
             return
         objects = [(self._strip_protocol(name), data) for name, data in path.items()]
-        _raise_first(self.store.write_many(objects))
+        raise_first(self.store.write_many(objects))
 
     def _open(
         self,
@@ -295,88 +296,6 @@ class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
         return CheckpointFile(
             self, path, mode, block_size, autocommit=autocommit, cache_options=cache_options, **kwargs
         )
-
-    # Copies and moves.
-
-    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copies a file: by the store itself inside one bucket, through here from one to another."""
-        self.store.copy(self._strip_protocol(path1), self._strip_protocol(path2))
-
-    def copy(
-        self,
-        path1: Any,
-        path2: Any,
-        recursive: bool = False,
-        maxdepth: int | None = None,
-        on_error: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Copies files and directories, many at the same time; see ``AbstractFileSystem.copy``."""
-        on_error = on_error or ("ignore" if recursive else "raise")
-        files, directories = self._pairs(path1, path2, recursive, maxdepth)
-        for _, target in directories:
-            self.store.create_dir(target)
-        for _, failure in self.store.copy_many(files):
-            if on_error != "ignore" or not isinstance(failure, FileNotFoundError):
-                raise failure
-
-    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
-        """Moves files: renames where the store can, else copies all of them and then deletes those that were copied."""
-        if path1 == path2:
-            return
-        files, directories = self._pairs(path1, path2, recursive, maxdepth)
-        if not files and not directories:
-            raise IsDirectoryError(f"it is a directory: pass recursive=True: {path1}")
-        sources = [source for source, _ in files + directories]
-        renames, _, real = self.store.abilities(sources[0])
-        for _, target in directories:
-            self.store.create_dir(target)
-        if renames:
-            for source, target in files:
-                self.store.rename(source, target)
-        else:
-            _raise_first(self.store.copy_many(files))
-            _raise_first(self.store.delete([source for source, _ in files]))
-        self._remove_directories([source for source, _ in directories], real)
-
-    def _pairs(
-        self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None
-    ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """What goes where, files and directories, by fsspec's rules for trailing slashes and patterns."""
-        from fsspec.core import has_magic
-        from fsspec.implementations.local import trailing_sep
-
-        if isinstance(path1, list) and isinstance(path2, list):
-            strip = self._strip_protocol
-            return [(strip(one), strip(other)) for one, other in zip(path1, path2, strict=True)], []
-        is_one = isinstance(path1, (str, os.PathLike))
-        kinds = self._expand(path1, recursive, maxdepth)
-        if is_one and (not recursive or maxdepth is not None):
-            kinds = {name: kind for name, kind in kinds.items() if kind != "directory"}
-        sources = list(kinds)
-        if not sources:
-            return [], []
-        to_directory = isinstance(path2, str) and (trailing_sep(path2) or self.isdir(path2))
-        magic = is_one and has_magic(os.fspath(path1))
-        exists = is_one and (
-            (magic and len(sources) == 1) or (not magic and to_directory and not trailing_sep(os.fspath(path1)))
-        )
-        targets = other_paths(sources, path2, exists=exists, flatten=not is_one)
-        pairs = [(one, self._strip_protocol(other)) for one, other in zip(sources, targets, strict=True)]
-        files = [pair for pair in pairs if kinds[pair[0]] != "directory"]
-        return files, [pair for pair in pairs if kinds[pair[0]] == "directory"]
-
-    def _expand(self, path: Any, recursive: bool, maxdepth: int | None) -> dict[str, str]:
-        """What paths and patterns mean: ``file``, ``directory`` or ``missing`` by name, sorted."""
-        from fsspec.core import has_magic
-
-        if recursive and isinstance(path, (str, os.PathLike)) and not has_magic(os.fspath(path)):
-            root = self._strip_protocol(path)
-            found = self.find(root, maxdepth=maxdepth, withdirs=True, detail=True) or {root: self.info(root)}
-            return {name: found[name]["type"] for name in sorted(found)}
-        names = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
-        kinds = self.store.info_many(names)
-        return {name: kind for name, (kind, _) in zip(names, kinds, strict=True)}
 
     # Directories and deletes.
 
@@ -414,7 +333,7 @@ class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
 
     def rm_file(self, path: str) -> None:
         """Deletes a file. One that is not there is no error."""
-        _raise_first(self.store.delete([self._strip_protocol(path)]))
+        raise_first(self.store.delete([self._strip_protocol(path)]))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Deletes files, many to a request, and with ``recursive`` directories with all that is below.
@@ -423,12 +342,9 @@ class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
             NotFoundError: A path or pattern means nothing. In a list of names, one that is not there is no error.
             IsDirectoryError: It is a directory, without ``recursive``.
         """
-        if isinstance(path, list) and not recursive:
-            from fsspec.core import has_magic
-
-            if not any(has_magic(os.fspath(one)) for one in path):
-                _raise_first(self.store.delete([self._strip_protocol(one) for one in path]))
-                return
+        if isinstance(path, list) and not recursive and not any(has_magic(os.fspath(one)) for one in path):
+            raise_first(self.store.delete([self._strip_protocol(one) for one in path]))
+            return
         kinds = self._expand(path, recursive, maxdepth)
         directories = [name for name, kind in kinds.items() if kind == "directory"]
         missing = [name for name, kind in kinds.items() if kind == "missing"]
@@ -437,16 +353,9 @@ class CheckpointFileSystem(AbstractFileSystem, metaclass=_GivenOptions):
         if directories and not recursive:
             raise IsDirectoryError(f"it is a directory: pass recursive=True: {directories[0]}")
         files = [name for name, kind in kinds.items() if kind == "file"]
-        _raise_first(self.store.delete(files))
+        raise_first(self.store.delete(files))
         if directories:
             self._remove_directories(directories, self.store.abilities(directories[0])[2])
-
-    def _remove_directories(self, paths: list[str], real: bool) -> None:
-        """Deletes empty directories, the deepest first, where the store has any."""
-        if not real:
-            return
-        for depth in sorted({path.count("/") for path in paths}, reverse=True):
-            _raise_first(self.store.delete([path for path in paths if path.count("/") == depth]))
 
 
 class LocalCheckpointFileSystem(CheckpointFileSystem):
@@ -480,11 +389,6 @@ class TclakeFileSystem(CheckpointFileSystem):
 def _without_scheme(path: str) -> str:
     scheme, separator, rest = path.partition("://")
     return rest if separator and "/" not in scheme else path
-
-
-def _raise_first(left: Iterable[tuple[str, BaseException]]) -> None:
-    for _, failure in left:
-        raise failure
 
 
 def _entry(path: str, known: Known | None) -> dict[str, Any]:
