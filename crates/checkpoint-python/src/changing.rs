@@ -18,7 +18,7 @@ const ONE_REQUEST: usize = 64 << 20;
 /// What is handed to a writer at once.
 const PIECE: usize = 8 << 20;
 /// Changes at once, where many are asked for.
-const CHANGES: usize = 32;
+const CHANGES: usize = 64;
 
 /// Those of many that were not done, by the first path of each, and why.
 pub(crate) type Left = Vec<(String, Failure)>;

@@ -18,7 +18,7 @@ const PART: u64 = 8 << 20;
 /// Parts of one read at once.
 const PARTS: usize = 8;
 /// Reads at once, where many are asked for.
-const READS: usize = 32;
+const READS: usize = 64;
 
 /// What to read: a path, and the first byte and the one after the last.
 pub(crate) type Wanted = (String, Option<u64>, Option<u64>);
