@@ -223,7 +223,12 @@ impl Iterator for CommittedIds {
             return Some(Err(ArrowError::InvalidArgumentError(what.to_owned())));
         }
         match block(&self.handle, self.ids.try_next()) {
-            Err(interrupted) => Some(Err(ArrowError::ExternalError(interrupted.into()))),
+            Err(interrupted) => {
+                // Arrow's errors carry no exception: it is raised once more where Python goes on.
+                let again = |py: Python<'_>| py.import("_thread")?.call_method0("interrupt_main").map(drop);
+                let _ = Python::attach(again);
+                Some(Err(ArrowError::ExternalError(interrupted.into())))
+            }
             Ok(Err(error)) => Some(Err(ArrowError::ExternalError(error.into()))),
             Ok(Ok(None)) => None,
             Ok(Ok(Some(ids))) => Some(self.batch(&ids)),

@@ -90,10 +90,25 @@ def test_it_agrees_with_a_set_of_python(name):
     table = pa.table({"id": array(probe, kind), "row": range(len(probe))})
     left = [row for row, is_done in enumerate(expected) if not is_done]
     assert ids.filter(table, "id")["row"].to_pylist() == left
+    assert ids.filter(table.slice(9, 70), "id")["row"].to_pylist() == [row for row in left if 9 <= row < 79]
+    batch = ids.filter(table.to_batches()[0].slice(9, 70), "id")
+    assert isinstance(batch, pa.RecordBatch) and batch["row"].to_pylist() == [row for row in left if 9 <= row < 79]
+    assert ids.contains(array(probe, kind)[9:79]).to_pylist() == expected[9:79]
     chunked = pa.chunked_array([table["id"].chunk(0)[:7], table["id"].chunk(0)[7:]])
     assert pa.array(ids.contains(chunked)).to_pylist() == expected
     known = [value for value in probe if value is not None]
     assert len(IdSet.from_ids(pa.chunked_array([array(known[:7], kind), array(known[3:], kind)]))) == len(set(known))
+
+
+def test_extension_types_are_what_they_are_stored_as():
+    import uuid
+
+    values = [uuid.uuid4().bytes for _ in range(9)]
+    ids = IdSet.from_ids(pa.array(values[:4], pa.uuid()))
+    table = pa.table({"id": pa.array(values, pa.uuid()), "row": range(9)})
+    left = ids.filter(table, "id")
+    assert left["row"].to_pylist() == [4, 5, 6, 7, 8] and left.schema == table.schema
+    assert all(ids.contains(pa.array(values[:4], pa.binary())).to_pylist())
 
 
 def test_booleans_and_large_unsigned_integers():
@@ -267,12 +282,12 @@ def test_polars_columns_and_frames():
 def test_pandas_columns_and_frames():
     import pandas
 
-    frame = pandas.DataFrame({"id": ["a", "b", None, "d"], "n": [1, 2, 3, 4]}, index=[9, 8, 7, 6])
+    frame = pandas.DataFrame({"id": ["a", "b", None, "d"], "n": [1, 2, 3, 4]}, index=[9, 8, 9, 6])
     ids = IdSet.from_ids(pandas.Series(["b", "d"]), pandas.Index(["e"]))
     found = ids.contains(frame["id"])
-    assert isinstance(found, pandas.Series) and found.to_dict() == {9: False, 8: True, 7: False, 6: True}
+    assert isinstance(found, pandas.Series) and found.tolist() == [False, True, False, True]
     left = ids.filter(frame, "id")
-    assert left.index.tolist() == [9, 7] and left["n"].tolist() == [1, 3]
+    assert found.index.equals(frame.index) and left.index.tolist() == [9, 9] and left["n"].tolist() == [1, 3]
     numbers = pandas.DataFrame({"id": [1, 2, 3]})
     assert IdSet.from_ids(numbers["id"].to_numpy()[:1]).filter(numbers, "id")["id"].tolist() == [2, 3]
     with pytest.raises(errors.BadDataError):
@@ -322,6 +337,25 @@ def test_duckdb_relations():
     rest = pa.table(ids.filter(relation, "id"))
     assert rest.num_rows == 5_000 and rest["id"].to_pylist()[0] == 5_000
     assert duckdb.sql("select count(*) from rest").fetchall() == [(5_000,)]
+
+
+def test_frames_of_daft():
+    import daft
+
+    frame = daft.from_pydict({"id": ["a", "b", "c"], "n": [1, 2, 3]})
+    ids = IdSet.from_ids(frame.to_arrow()["id"].slice(0, 1))
+    assert pa.table(ids.filter(frame, "id"))["n"].to_pylist() == [2, 3]
+
+
+def test_a_table_is_no_column():
+    import pandas
+    import polars
+
+    table = pa.table({"id": [1]})
+    for wrong in (table, table.to_batches()[0], polars.DataFrame({"id": [1]}), pandas.DataFrame({"id": [1]})):
+        for call in (IdSet.from_ids, IdSet().contains):
+            with pytest.raises(TypeError, match="column"):
+                call(wrong)
 
 
 def test_the_interpreter_is_free_while_a_set_is_built_and_asked():

@@ -126,6 +126,26 @@ def test_ctrl_c_ends_the_attempt_and_the_next_begins_at_once(place):
     assert numbers_in(place) == list(range(END))
 
 
+def test_stopped_before_its_commit_and_taken_over(posix):
+    """In a cluster nobody trusts a process: the lease is watched until it has run out, half a minute."""
+    child = start(posix, "written 2")
+    while child.stdout.readline().strip() != "written 2":
+        pass
+    child.send_signal(signal.SIGSTOP)
+    checkpoint, output, _ = posix
+    with CheckpointStore(checkpoint, output=output, trust_process=False).begin() as attempt:
+        assert (attempt.number, attempt.rolled_forward_tasks, len(attempt.ids)) == (2, 1, 21)
+        child.send_signal(signal.SIGCONT)
+        child.communicate("\n", timeout=60)
+        assert child.returncode != 0, "it must not commit any more"
+        left = attempt.filter(pa.table({"id": range(END)}), "id")
+        sink = pa.BufferOutputStream()
+        pq.write_table(left, sink)
+        attempt.write(left["id"], {"parquet": sink.getvalue()})
+        attempt.finish(keep=True)
+    assert rows_of(posix) == END and numbers_in(posix) == list(range(END))
+
+
 def ckpt(program, *arguments):
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
 

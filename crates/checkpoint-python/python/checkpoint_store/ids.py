@@ -126,8 +126,8 @@ class IdSet(_native.IdSet):
             column = data[_known(id_column, data.columns)]
             return data.filter(_like(column, self.lacks_each(column)))
         if _is(data, "pandas", "DataFrame"):
-            column = data[_known(id_column, data.columns)]
-            return data[_like(column, self.lacks_each(_arrow_of(column)))]
+            left = self.lacks_each(_arrow_of(data[_known(id_column, data.columns)]))
+            return data[_like(data.index, left)]
         return self.filter_rows(data, id_column)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
@@ -154,6 +154,9 @@ def _known(name: str, names: Iterable[str]) -> str:
 
 def _arrow_of(column: Any) -> Any:
     """A column as an object with the Arrow PyCapsule interface."""
+    tables = (("pyarrow", ("Table", "RecordBatch")), ("polars", ("DataFrame",)), ("pandas", ("DataFrame",)))
+    if any(_is(column, library, *kinds) for library, kinds in tables):
+        raise TypeError(f"this is a table, and a column is wanted: type={type(column).__name__}")
     if _is(column, "pandas", "Series", "Index") or _is(column, "numpy", "ndarray"):
         try:
             import pyarrow

@@ -116,7 +116,8 @@ class Pipeline:
 
         Args:
             fn: Takes a batch, and answers a batch, a table, a data frame, a dictionary of columns, ``None`` for no
-                rows, or several of these as a list or a generator. One with a parameter ``idempotency_key`` is given
+                rows, or several of these as a list or a generator. The ID column comes back unchanged, with every row
+                that comes back; rows may be dropped and multiplied. One with a parameter ``idempotency_key`` is given
                 that too: a text that is the same for the same rows in every attempt. A class is made into an object
                 once for each worker, and that is called.
             batch_size: The most rows of a batch; 1,024 by default.
