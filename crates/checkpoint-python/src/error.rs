@@ -120,7 +120,8 @@ pub(crate) fn store_raised(py: Python<'_>, error: &checkpoint_store::Error) -> P
         (kind, _) => class_of(&STORE, kind),
     };
     let retry = error.kind() == StoreKind::Storage && cause.is_none_or(|cause| cause.retry() != Retry::Never);
-    exception(py, class, &error.to_string(), error.hint(), retry, cause)
+    let hint = error.hint().map(for_python);
+    exception(py, class, &error.to_string(), hint.as_deref(), retry, cause)
 }
 
 /// The exception for an error of a run. One that came from below has the class that it would have there.
@@ -129,10 +130,25 @@ pub(crate) fn pipeline_raised(py: Python<'_>, error: &checkpoint_pipeline::Error
     match (error.kind(), store) {
         (PipelineKind::Transform | PipelineKind::Interrupted, _) | (_, None) => {
             let retry = matches!(error.kind(), PipelineKind::Storage | PipelineKind::Interrupted);
-            exception(py, class_of(&PIPELINE, error.kind()), &error.to_string(), error.hint(), retry, None)
+            let hint = error.hint().map(for_python);
+            exception(py, class_of(&PIPELINE, error.kind()), &error.to_string(), hint.as_deref(), retry, None)
         }
         (_, Some(store)) => store_raised(py, store),
     }
+}
+
+/// A hint with the options of `ckpt` under the names of their twins here: `append` for `--append`. Commands, between
+/// backticks, stay.
+fn for_python(hint: &str) -> String {
+    let renamed = |(at, text): (usize, &str)| match at % 2 {
+        0 => text.split_inclusive([' ', ',', ';']).map(option_here).collect(),
+        _ => text.to_owned(),
+    };
+    hint.split('`').enumerate().map(renamed).collect::<Vec<String>>().join("`")
+}
+
+fn option_here(word: &str) -> String {
+    word.strip_prefix("--").map_or_else(|| word.to_owned(), |option| option.replace('-', "_"))
 }
 
 fn about_storage(py: Python<'_>, error: &Error, class: &str) -> PyErr {

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pyarrow as pa
 
@@ -28,6 +29,14 @@ def dies_on_13(batch):
     if 13 in batch["id"].to_pylist():
         os.kill(os.getpid(), signal.SIGKILL)
     return batch
+
+
+def fails_or_sleeps(batch):
+    """Fails where the first row is, and is busy for ever elsewhere."""
+    if 0 in batch["id"].to_pylist():
+        raise ValueError("the first fails")
+    while True:
+        time.sleep(1)
 
 
 class Unpicklable(Exception):

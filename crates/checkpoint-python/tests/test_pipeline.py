@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -172,6 +173,30 @@ def test_rows_that_fail_are_set_aside(job, processes):
     (aside,) = (job / "output/_failed").glob("*.jsonl")
     why = "worker process died: exit code -9" if processes else "no sample 13"
     assert why in aside.read_text()
+
+
+def test_a_script_without_a_guard_is_told_of_it(job, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"""
+from checkpoint_store import Pipeline
+def same(batch):
+    return batch
+at = {str(job)!r}
+job = Pipeline(input=at + "/input", output=at + "/output", checkpoint=at + "/checkpoint", id_column="id")
+job.map_batches(same, processes=True, workers=1).run(progress="none")
+"""
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 1 and "TransformError" in run.stderr and "if __name__" in run.stderr
+
+
+def test_busy_processes_end_with_a_run_that_fails(job):
+    mapped = pipeline(job).map_batches(functions.fails_or_sleeps, batch_size=100, workers=2, processes=True)
+    with pytest.raises(errors.TransformError, match="the first fails"):
+        mapped.run(progress="none")
+    while multiprocessing.active_children():
+        pass
 
 
 def test_an_exception_that_does_not_pickle_is_told_in_words(job):

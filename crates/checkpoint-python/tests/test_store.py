@@ -187,6 +187,9 @@ def test_what_was_recorded_must_stay(place):
     for changed in ({"version": "2"}, {"id_column": "uid"}, {"id_type": pa.string(), "version": "1"}):
         with pytest.raises(errors.ConflictError):
             store.begin(**changed)
+    with pytest.raises(errors.ConflictError) as changed:
+        store.begin(version="2")
+    assert "pass allow_changed_read" in changed.value.hint and "--" not in changed.value.hint
     with store.begin(version="2", allow_changed_read=True) as attempt:
         attempt.stop()
     other = CheckpointStore(place.checkpoint, output=place.output + "2")

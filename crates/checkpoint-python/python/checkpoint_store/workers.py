@@ -113,6 +113,7 @@ class _Process:
 
     def __init__(self, pickled: bytes, uses_key: bool) -> None:
         spawn = get_context("spawn")
+        self._at_work = threading.Lock()
         self._connection, there = spawn.Pipe()
         # Nobody waits for it at the end of this process: it ends when its pipe does.
         self._process = spawn.Process(target=_serve, args=(there, pickled), daemon=True, name="checkpoint-store worker")
@@ -123,14 +124,15 @@ class _Process:
         import pyarrow
 
         table = pyarrow.Table.from_batches([pyarrow.record_batch(batch)])
-        try:
-            self._connection.send_bytes(pickle.dumps((key, schema)))
-            self._connection.send_bytes(_ipc(table))
-            kind, count = pickle.loads(self._connection.recv_bytes())
-            replies = [self._connection.recv_bytes() for _ in range(count)]
-        except (EOFError, OSError) as gone:
-            self.end()
-            raise RuntimeError(f"the worker process died: exit code {self._process.exitcode}") from gone
+        with self._at_work:
+            try:
+                self._connection.send_bytes(pickle.dumps((key, schema)))
+                self._connection.send_bytes(_ipc(table))
+                kind, count = pickle.loads(self._connection.recv_bytes())
+                replies = [self._connection.recv_bytes() for _ in range(count)]
+            except (EOFError, OSError) as gone:
+                self._end()
+                raise RuntimeError(f"the worker process died: {self._last_words()}") from gone
         if kind == "failed":
             raise pickle.loads(replies[0])
         return [pyarrow.ipc.open_stream(reply).read_all() for reply in replies]
@@ -139,11 +141,31 @@ class _Process:
         return self._process.is_alive() and not self._connection.closed
 
     def end(self) -> None:
+        """Ends it when it has nothing to do, and kills it otherwise."""
+        if self._at_work.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._at_work.release()
+        else:
+            # Who waits for its answer closes the pipe: no other thread may, while one reads from it.
+            self._process.kill()
+
+    def _end(self) -> None:
         self._connection.close()
         self._process.join(1)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+    def _last_words(self) -> str:
+        code = self._process.exitcode
+        if code == 1:
+            return (
+                "exit code 1; what it said is on standard error. The main module of a script that uses processes needs "
+                "`if __name__ == '__main__':` around what it runs"
+            )
+        return f"exit code {code}"
 
 
 def _serve(connection: Connection, pickled: bytes) -> None:
