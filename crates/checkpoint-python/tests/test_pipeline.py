@@ -287,7 +287,7 @@ def test_killed_anywhere_and_run_again_each_row_is_there_once(job):
     seed = random.randrange(1 << 32)
     print(f"seed={seed}")
     dice = random.Random(seed)
-    for _ in range(8):
+    for _ in range(int(os.environ.get("CKPT_KILLS", "10"))):
         child = start(job)
         for _ in range(dice.randrange(1, 12)):
             if not child.stdout.readline():

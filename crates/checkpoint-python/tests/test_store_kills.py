@@ -1,6 +1,7 @@
 """Engines in processes of their own: killed, taken over, and finished by `ckpt` or for it."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from checkpoint_store import CheckpointStore, build_checkpoint_filesystem, error
 
 HERE = Path(__file__).parent
 END = 210
-KILLS = 10
+KILLS = int(os.environ.get("CKPT_KILLS", "10"))
 
 
 def start(place, stop_at="none"):
