@@ -15,6 +15,7 @@ use checkpoint_store::{
 };
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -195,7 +196,7 @@ impl Store {
 /// # Errors
 /// `ValueError`, which no report gives.
 pub(crate) fn as_json(report: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(report).map_err(|e| pyo3::exceptions::PyValueError::new_err(e.to_string()))
+    serde_json::to_string(report).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -224,10 +225,15 @@ impl Iterator for CommittedIds {
         }
         match block(&self.handle, self.ids.try_next()) {
             Err(interrupted) => {
-                // Arrow's errors carry no exception: it is raised once more where Python goes on.
-                let again = |py: Python<'_>| py.import("_thread")?.call_method0("interrupt_main").map(drop);
-                let _ = Python::attach(again);
-                Some(Err(ArrowError::ExternalError(interrupted.into())))
+                // Arrow's errors carry no exception. Ctrl-C is given once more, to whoever called that library; until it
+                // is there, nothing of Python may be run here, or it would be lost.
+                Python::attach(|py| {
+                    if interrupted.is_instance_of::<PyKeyboardInterrupt>(py) {
+                        let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+                    }
+                    drop(interrupted);
+                });
+                Some(Err(ArrowError::ExternalError("the reading was interrupted".into())))
             }
             Ok(Err(error)) => Some(Err(ArrowError::ExternalError(error.into()))),
             Ok(Ok(None)) => None,

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -145,6 +146,40 @@ def test_stopped_before_its_commit_and_taken_over(posix):
         attempt.write(left["id"], {"parquet": sink.getvalue()})
         attempt.finish(keep=True)
     assert rows_of(posix) == END and numbers_in(posix) == list(range(END))
+
+
+def processes_below(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children] + [below for child in children for below in processes_below(child)]
+
+
+def test_ctrl_c_ends_the_reading_of_ids_from_a_store_that_does_not_answer():
+    from conftest import TestStore
+
+    server = TestStore("s3")
+    root = f"s3://{server.new_root()}"
+    store = CheckpointStore(f"{root}/checkpoint", server.storage_options, output=f"{root}/output")
+    with store.begin(id_column="id", id_type=pa.int64()) as attempt:
+        for n in range(150):
+            attempt.write(pa.array([n]), {})
+        attempt.finish(keep=True)
+    reader = pa.RecordBatchReader.from_stream(store.committed_ids())
+    reader.read_next_batch()
+    stopped = processes_below(server._process.pid)
+    try:
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            try:
+                reader.read_all()
+            except pa.ArrowInvalid:
+                # What pyarrow makes of any error of a stream. Python raises the rest as soon as it runs again.
+                threading.Event().wait(60)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        server.stop()
 
 
 def ckpt(program, *arguments):
