@@ -90,6 +90,14 @@ def _check_ids(dag: Any, id_column: str) -> None:
             )
 
 
+    names = names_of(dag.input_dependencies[0])
+    if names is not None and id_column not in names:
+        raise InvalidConfigError(
+            f"the ID column is dropped or renamed before the write: column={id_column!r} columns={', '.join(names[:20])}\nhint: keep "
+            "it, for example in select_columns: the records of what is done are made of it"
+        )
+
+
 def _check_sink(sink: Any, settings: Settings) -> None:
     if isinstance(sink, _FileDatasink):
         probe = "5f0c1d2e3a4b4c5d8e9f0a1b2c3d4e5f"

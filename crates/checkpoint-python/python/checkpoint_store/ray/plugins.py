@@ -23,7 +23,11 @@ def settings_of(config: Any) -> Settings | None:
 
 
 class Manager(CheckpointManager):
-    """Gives Ray the IDs of the attempt that was begun when the execution was planned. Made once for each source."""
+    """Gives Ray the IDs of the attempt that was begun when the execution was planned. Made once for each source.
+
+    Where the plan has the filters already, behind its sources and in the tasks that read, there is nothing for Ray to add:
+    its own way is a pool of actors, each of which takes a processor.
+    """
 
     def __init__(self, checkpoint_config: Any, data_context: Any) -> None:
         super().__init__(checkpoint_config, data_context)
@@ -31,9 +35,9 @@ class Manager(CheckpointManager):
 
     def load_checkpoint(self, data_file_dir: str | None = None, data_file_filesystem: Any = None) -> tuple[Any, int]:
         assert self.settings is not None
-        ref = runs.run_of(self.settings).ids_ref()
-        # The actors of a machine share one buffer, so none reserves memory for it.
-        return ref, 0
+        run = runs.run_of(self.settings)
+        # The processes of a machine share one buffer, so none reserves memory for it.
+        return (None, 0) if run.is_filtered else (run.ids_ref(), 0)
 
 
 class Filter(CheckpointFilter):

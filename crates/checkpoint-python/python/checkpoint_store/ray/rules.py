@@ -20,7 +20,7 @@ from checkpoint_store.ray import checks, runs
 from checkpoint_store.ray.filesystems import locate, unwrap
 from checkpoint_store.ray.handlers import Fence, OutputHandler
 from checkpoint_store.ray.plugins import Callback, Rows, settings_of
-from checkpoint_store.ray.sources import UNFILTERED, inputs_of, is_row_hash, leaves_of, schema_of
+from checkpoint_store.ray.sources import SOURCES, inputs_of, is_row_hash, leaves_of, schema_of
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.filesystems import Options
@@ -30,14 +30,15 @@ logger = logging.getLogger(__name__)
 
 
 def install() -> None:
-    """Adds the rule to Ray's optimizer of this process. Once is enough."""
+    """Adds the rules to Ray's optimizer of this process. Once is enough."""
     ruleset = get_logical_ruleset()
-    if CheckpointRule not in list(ruleset):
-        ruleset.add(CheckpointRule)
+    for rule in (BeginRule, FilterRule):
+        if rule not in ruleset._rules:
+            ruleset.add(rule)
 
 
-class CheckpointRule(Rule):
-    """Refuses what would be wrong, begins the attempt, and has every source filtered."""
+class BeginRule(Rule):
+    """Refuses what would be wrong, and begins the attempt."""
 
     @classmethod
     def dependents(cls) -> list[type[Rule]]:
@@ -64,7 +65,28 @@ class CheckpointRule(Rule):
         if not run.plans(datasink):
             checks.check_plan(plan, settings)
             _begin(run, plan, datasink, settings)
+        run.dag = plan.dag.dag_str
+        return plan
+
+
+class FilterRule(Rule):
+    """Puts a filter right behind each source, where Ray runs it in the very tasks that read."""
+
+    @classmethod
+    def dependencies(cls) -> list[type[Rule]]:
+        """All others: what can be pushed into a source is there before a filter is in the way."""
+        return [rule for rule in get_logical_ruleset()._rules if rule is not cls]
+
+    def apply(self, plan: Any) -> Any:
+        """Passes plans that this round of the optimizer has changed: the next may change them again."""
+        settings = settings_of(plan.context.checkpoint_config)
+        if settings is None or not isinstance(plan.dag, Write):
+            return plan
+        run = runs.run_of(settings)
+        if run.dag != plan.dag.dag_str:
+            return plan
         dag = _filtered(plan.dag, run.ids_ref(), settings.id_column)
+        run.is_filtered = True
         return plan if dag is plan.dag else LogicalPlan(dag, plan.context)
 
 
@@ -120,12 +142,12 @@ def _guard(datasink: Any, output: str, options: Options | None, settings: Settin
 
 
 def _filtered(op: Any, ref: Any, id_column: str) -> Any:
-    """The plan with a filter behind each source that Ray does not filter itself."""
+    """The plan with a filter behind each source."""
     if ref is None:
         return op
     if isinstance(op, MapBatches) and isinstance(op.fn, functools.partial) and op.fn.func is _left:
         return op
-    if isinstance(op, UNFILTERED):
+    if isinstance(op, SOURCES):
         fn = functools.partial(_left, rows=Rows(ref, id_column))
         return MapBatches(fn=fn, input_dependencies=[op], can_modify_num_rows=True, batch_format="pyarrow")
     inputs = [_filtered(one, ref, id_column) for one in op.input_dependencies]

@@ -46,6 +46,10 @@ class Run:
         self._datasink: Any = None
         self._is_running = False
         self._ids_ref: Any = None
+        #: The plan as a round of Ray's optimizer finds it.
+        self.dag: str | None = None
+        #: Whether the plan leaves out the rows that are done.
+        self.is_filtered = False
 
     def plans(self, datasink: Any) -> bool:
         """Whether the execution that is being planned has its attempt: a plan may be looked at more than once."""
@@ -114,7 +118,8 @@ class Run:
                 logger.warning("the attempt could not be ended, its lease runs out by itself: %s", error)
 
     def _forget(self) -> None:
-        self._datasink, self._is_running, self._ids_ref, self.is_complete = None, False, None, False
+        self._datasink, self._is_running, self._ids_ref, self.dag, self.is_complete = None, False, None, None, False
+        self.is_filtered = False
 
 
 @atexit.register

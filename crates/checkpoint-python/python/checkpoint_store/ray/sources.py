@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 from ray.data._internal.logical.operators import AbstractFrom, InputData, ListFiles, Read, ReadFiles
 
-#: Sources whose rows Ray does not filter.
-UNFILTERED = (AbstractFrom, InputData)
+#: Steps that make rows. A read of files has the listing of the files below it.
+SOURCES = (ReadFiles, Read, AbstractFrom, InputData)
 
 
 def leaves_of(op: Any) -> list[Any]:
-    """The operators that make rows: a read of files and the listing below it are one."""
-    if isinstance(op, (ReadFiles, Read, *UNFILTERED)) or not op.input_dependencies:
+    """The steps that make rows."""
+    if isinstance(op, SOURCES) or not op.input_dependencies:
         return [op]
     return [leaf for one in op.input_dependencies for leaf in leaves_of(one)]
 
