@@ -50,11 +50,10 @@ def is_row_hash(leaves: list[Any], id_column: str) -> bool:
 
 
 def _makes_row_hash(leaf: Any) -> bool:
-    source = getattr(leaf, "scanner", None) or getattr(leaf, "datasource", None)
-    for name in ("include_row_hash", "_include_row_hash"):
-        if getattr(source, name, False):
-            return True
-    return False
+    made = getattr(getattr(leaf, "scanner", None), "synthesized_columns", ())
+    return any(column.name == "row_hash" for column in made) or getattr(
+        getattr(leaf, "datasource", None), "_include_row_hash", False
+    )
 
 
 def inputs_of(leaves: list[Any]) -> list[dict[str, Any]] | None:
