@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 ray = pytest.importorskip("ray", reason="the tests of Ray need Ray")
-from ray.data import DataContext  # noqa: E402
+from ray.data import DataContext
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,8 +7,8 @@ from checkpoint_store.ray import checkpoint_config
 DataContext.get_current().checkpoint_config = checkpoint_config("uid", "s3://bucket/checkpoints/job-1")
 ```
 
-Set it before the Dataset is made, write with ``write_parquet`` (or ``write_json``, ``write_csv``, ...), and run the same
-script again after a failure.
+Set it before the Dataset is made, write with ``write_parquet`` (or ``write_json``, ``write_csv``, ...), and run the
+same script again after a failure.
 """
 
 from checkpoint_store.ray.versions import check as _check

@@ -12,7 +12,7 @@ from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray import rules
 from checkpoint_store.ray.filesystems import Options, locate, unwrap
 from checkpoint_store.ray.handlers import CheckpointHandler, Fence
-from checkpoint_store.ray.plugins import Filter, Manager
+from checkpoint_store.ray.plugins import SETTINGS, Filter, Manager
 from checkpoint_store.ray.settings import Settings
 
 #: What a filter's process takes; the IDs are not its own.
@@ -38,13 +38,13 @@ def checkpoint_config(
 ) -> CheckpointConfig:
     """A ``CheckpointConfig`` of Ray Data under which every row is in the output exactly once.
 
-    Assign it to ``DataContext.get_current().checkpoint_config`` before the Dataset is made. An execution that writes is an
-    attempt: it owns the checkpoint while it runs, and begins where those before it were stopped.
+    Assign it to ``DataContext.get_current().checkpoint_config`` before the Dataset is made. An execution that writes is
+    an attempt: it owns the checkpoint while it runs, and begins where those before it were stopped.
 
     Args:
         id_column: The column that names a row: in what is read, never null, unique, and still there when it is written.
-        checkpoint_path: A URL, or a path as ``override_filesystem`` takes it, or one of this machine that all machines of
-            the cluster share. One directory for one job and one output; the same path resumes.
+        checkpoint_path: A URL, or a path as ``override_filesystem`` takes it, or one of this machine that all machines
+            of the cluster share. One directory for one job and one output; the same path resumes.
         storage_options: Options by protocol, as fsspec has them, for the checkpoint and the output. What is not there
             comes from the environment, on each machine from its own.
         override_filesystem: A pyarrow or fsspec filesystem whose store and settings are to be used.
@@ -54,7 +54,8 @@ def checkpoint_config(
         checkpoint_path_partition_filter: Not supported: all records count.
         output: The URL of the output, for a sink that has no path.
         job_version: What you call this version of the job's logic. A resume under another one is refused.
-        lease_url: A directory for the files that decide who owns the checkpoint, where its store has no create-only write.
+        lease_url: A directory for the files that decide who owns the checkpoint, where its store has no create-only
+            write.
         assume_exclusive: Your word that nothing else works on this checkpoint, on such a store.
         append: Add to an output that holds data of jobs whose checkpoint is gone.
         allow_changed_read: Go on although what is read has changed.
@@ -69,8 +70,8 @@ def checkpoint_config(
         raise InvalidConfigError(f"write_num_threads is at least 1: {write_num_threads!r}")
     if checkpoint_path_partition_filter is not None:
         raise InvalidConfigError(
-            "a checkpoint_path_partition_filter would leave out records, and their rows would be written twice\nhint: leave "
-            "it out; records of a checkpoint are in one directory"
+            "a checkpoint_path_partition_filter would leave out records, and their rows would be written twice\nhint: "
+            "leave it out; records of a checkpoint are in one directory"
         )
     url, options = locate(str(checkpoint_path), override_filesystem, storage_options)
     settings = Settings(
@@ -89,7 +90,11 @@ def checkpoint_config(
     scheme = url.partition("://")[0]
     control = StoreHandler((lease_url or url).partition("://")[0], options)
     fence = Fence(settings.key, control, control.normalize_path(unwrap(lease_url or url)))
-    root = control.normalize_path(unwrap(url)) if lease_url is None else StoreHandler(scheme, options).normalize_path(unwrap(url))
+    root = (
+        control.normalize_path(unwrap(url))
+        if lease_url is None
+        else StoreHandler(scheme, options).normalize_path(unwrap(url))
+    )
     handler = CheckpointHandler(scheme, options, root, fence)
     config = CheckpointConfig(
         id_column,
@@ -101,6 +106,6 @@ def checkpoint_config(
         checkpoint_manager_cls=Manager,
     )
     config.checkpoint_actor_memory_bytes = _FILTER_MEMORY
-    config.checkpoint_store_settings = settings
+    setattr(config, SETTINGS, settings)
     rules.install()
     return config

@@ -58,9 +58,7 @@ def checkpointing_off() -> Iterator[None]:
         context.checkpoint_config = config
 
 
-def run_with_resume(
-    fn: Callable[[], T], *, attempts: int = 3, backoff: float = 1.0, longest: float = 60.0
-) -> T:
+def run_with_resume(fn: Callable[[], T], *, attempts: int = 3, backoff: float = 1.0, longest: float = 60.0) -> T:
     """Calls a function that makes and writes a Dataset, and again when it fails: each call resumes.
 
     Args:

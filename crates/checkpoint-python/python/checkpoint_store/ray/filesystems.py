@@ -23,7 +23,7 @@ def unwrap(path: str) -> str:
     """A path without its scheme, as Ray gives it to filesystems."""
     from ray.data.datasource.path_util import _unwrap_protocol
 
-    return _unwrap_protocol(path)
+    return str(_unwrap_protocol(path))
 
 
 def locate(path: str, filesystem: Any = None, options: Options | None = None) -> tuple[str, Options | None]:
@@ -85,7 +85,7 @@ def _store_of(filesystem: Any) -> tuple[str | None, Options | None]:
         return _fsspec(filesystem)
     raise InvalidConfigError(
         f"the store of a filesystem cannot be told: type={type(filesystem).__name__}\nhint: give the path with its "
-        "scheme and the options as storage_options, or a filesystem of checkpoint_store.build_checkpoint_filesystem"
+        "scheme, and the options as storage_options"
     )
 
 
@@ -107,8 +107,8 @@ def _of_s3(made: dict[str, Any]) -> dict[str, Any]:
     options = {ours: made[theirs] for theirs, ours in names.items() if made.get(theirs)}
     if made.get("role_arn"):
         raise InvalidConfigError(
-            "a filesystem that assumes a role cannot be opened from its settings\nhint: give a profile with role_arn, or "
-            "the credentials, as storage_options"
+            "a filesystem that assumes a role cannot be opened from its settings\nhint: give a profile with role_arn, "
+            "or the credentials, as storage_options"
         )
     if made.get("endpoint_override"):
         endpoint = made["endpoint_override"]

@@ -28,8 +28,10 @@ _FRESH = 1.0
 
 
 class Fence:
-    """Whether an attempt is still the last one. In the driver's process it follows the driver; elsewhere it is what it was
-    when it was sent there."""
+    """Whether an attempt is still the last one.
+
+    In the driver's process it follows the driver; elsewhere it is the one that was sent there.
+    """
 
     def __init__(self, key: str, control: StoreHandler, place: str, attempt: int | None = None) -> None:
         self.key, self.control, self.place, self._sent = key, control, place, attempt
@@ -56,8 +58,8 @@ class Fence:
             return
         if self.control.store.stat(f"{self.place}/_meta/attempts/{attempt + 1}.json") is not None:
             raise ConflictError(
-                f"attempt {attempt} no longer owns the checkpoint, a later one has begun: url={self.place}\nhint: this worker "
-                "is of a run that was taken over; what it did after that does not count"
+                f"attempt {attempt} no longer owns the checkpoint, a later one has begun: url={self.place}\nhint: this "
+                "worker is of a run that was taken over; what it did after that does not count"
             )
         self._seen = now
 
@@ -115,7 +117,7 @@ class CheckpointHandler(_Fenced):
         return pa.PythonFile(_Record(self, path), mode="w")
 
     def put_record(self, path: str, data: bytes) -> None:
-        """Writes a record once its IDs were found to be IDs. A task that is tried again may write its pending one anew."""
+        """Writes a record once its IDs were found to be IDs. A task that is tried again writes its pending one anew."""
         check_record(data, path)
         self.fence.check()
         self.store.write(path, data)
@@ -141,7 +143,7 @@ class CheckpointHandler(_Fenced):
             published = self.store.stat(dest) is None and self.store.write(dest, data)
         if not published and self.store.read(dest) != data:
             raise ConflictError(
-                f"a record with other IDs is there already: record={dest}\nhint: nothing was replaced; run the job again"
+                f"a record with other IDs is there already: record={dest}\nhint: nothing was replaced; run again"
             )
         if not (renames and published):
             # One that stays is litter: its twin counts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import ray
@@ -17,16 +17,20 @@ if TYPE_CHECKING:
     from checkpoint_store.ray.settings import Settings
 
 
+#: The attribute of a configuration that has the settings.
+SETTINGS = "checkpoint_store_settings"
+
+
 def settings_of(config: Any) -> Settings | None:
     """The settings of a configuration, where it is one of ours."""
-    return getattr(config, "checkpoint_store_settings", None)
+    return getattr(config, SETTINGS, None)
 
 
 class Manager(CheckpointManager):
     """Gives Ray the IDs of the attempt that was begun when the execution was planned. Made once for each source.
 
-    Where the plan has the filters already, behind its sources and in the tasks that read, there is nothing for Ray to add:
-    its own way is a pool of actors, each of which takes a processor.
+    Where the plan has the filters already, behind its sources and in the tasks that read, there is nothing for Ray to
+    add: its own way is a pool of actors, each of which takes a processor.
     """
 
     def __init__(self, checkpoint_config: Any, data_context: Any) -> None:
@@ -45,7 +49,7 @@ class Filter(CheckpointFilter):
 
     def __init__(self, checkpoint_config: Any, checkpoint_ref: Any) -> None:
         super().__init__(checkpoint_config, checkpoint_ref)
-        self._rows = Rows(checkpoint_ref, self.id_column)
+        self._rows = Rows(checkpoint_ref, checkpoint_config.id_column)
 
     def filter_rows_for_block(self, block: Any) -> pa.Table:
         return self._rows(block if isinstance(block, pa.Table) else BlockAccessor.for_block(block).to_arrow())
@@ -54,7 +58,7 @@ class Filter(CheckpointFilter):
 class Rows:
     """The rows of a table that are left, by a set of IDs in the object store."""
 
-    _opened: dict[Any, IdSet | None] = {}
+    _opened: ClassVar[dict[Any, IdSet | None]] = {}
 
     def __init__(self, ref: Any, id_column: str) -> None:
         self.ref, self.id_column = ref, id_column

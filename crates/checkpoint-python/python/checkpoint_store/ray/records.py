@@ -25,9 +25,9 @@ def check_record(data: bytes, path: str) -> None:
         raise BadDataError(f"the IDs of a task cannot be recorded: {error} column={name!r} record={path}") from None
     if len(ids) < len(column):
         raise BadDataError(
-            f"an ID is in a task more than once: id={_repeated(column)!r} column={name!r} record={path}\nhint: one row became "
-            "several, or the input repeats an ID: give each row an ID of its own after the step that makes several, for "
-            "example the ID and the position, and begin again with a fresh checkpoint and output"
+            f"an ID is in a task more than once: id={_repeated(column)!r} column={name!r} record={path}\nhint: one row "
+            "became several, or the input repeats an ID: give each row an ID of its own after the step that makes "
+            "several, for example the ID and the position, and begin again with a fresh checkpoint and output"
         )
 
 

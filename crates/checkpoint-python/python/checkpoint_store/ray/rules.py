@@ -16,10 +16,12 @@ from ray.data.context import DataContext
 from ray.data.datasource.file_datasink import _FileDatasink
 
 from checkpoint_store.arrow import StoreHandler
+from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray import checks, runs
 from checkpoint_store.ray.filesystems import locate, unwrap
 from checkpoint_store.ray.handlers import Fence, OutputHandler
 from checkpoint_store.ray.plugins import Callback, Rows, settings_of
+from checkpoint_store.ray.preflight import try_place
 from checkpoint_store.ray.sources import SOURCES, inputs_of, is_row_hash, leaves_of, schema_of
 
 if TYPE_CHECKING:
@@ -53,8 +55,8 @@ class BeginRule(Rule):
             return plan
         if not isinstance(plan.dag, Write):
             _warn_once(
-                "a checkpoint is configured and nothing is written: all rows are computed, and none is recorded. Turn it off "
-                "with checkpoint_store.ray.checkpointing_off() for reads like this"
+                "a checkpoint is configured and nothing is written: all rows are computed, and none is recorded. Turn it "
+                "off with checkpoint_store.ray.checkpointing_off() for reads like this"
             )
             return plan
         callbacks = plan.context.custom_execution_callback_classes
@@ -108,10 +110,16 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
         "allow_changed_read": settings.allow_changed_read,
         "append": settings.append,
     }
-    checks.preflight(settings, output, options)
+    try_place(settings.checkpoint_url, settings.storage_options, "_meta/preflight")
+    if not output.startswith("memory://"):
+        try_place(output, options, "_preflight")
     id_type = None if schema is None else pa.array([], schema.field(settings.id_column).type)
     run.plan(datasink, job, options, id_type)
-    checks.check_resume(datasink, run, settings)
+    try:
+        checks.check_resume(datasink, run, settings)
+    except InvalidConfigError:
+        run.end("failed")
+        raise
     if isinstance(datasink, _FileDatasink):
         _guard(datasink, output, options, settings)
 
@@ -171,9 +179,9 @@ def _warn_once(text: str) -> None:
 def _warn_if_late(plan: Any) -> None:
     """The configuration is a Dataset's own from the moment it was made."""
     current = DataContext.get_current()
-    if plan.context is not current and settings_of(current.checkpoint_config) is not None:
-        if isinstance(plan.dag, Write):
-            _warn_once(
-                "the checkpoint was configured after this Dataset was made, and does nothing for it: assign checkpoint_config "
-                "before the Dataset is read"
-            )
+    is_other = plan.context is not current and settings_of(current.checkpoint_config) is not None
+    if is_other and isinstance(plan.dag, Write):
+        _warn_once(
+            "the checkpoint was configured after this Dataset was made, and does nothing for it: assign "
+            "checkpoint_config before the Dataset is read"
+        )

@@ -27,7 +27,9 @@ def arrow_schema(leaf: Any) -> pa.Schema | None:
         return None
     # Blocks of pandas: the types of Arrow are those of their columns.
     try:
-        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in zip(schema.names, schema.types, strict=True)])
+        return pa.schema(
+            [(name, pa.from_numpy_dtype(kind)) for name, kind in zip(schema.names, schema.types, strict=True)]
+        )
     except (pa.ArrowNotImplementedError, TypeError, ValueError):
         return None
 
@@ -72,9 +74,9 @@ def _files_of(leaf: Any) -> list[dict[str, Any]] | None:
 
     listing = leaf.input_dependencies[0] if isinstance(leaf, ReadFiles) else None
     if isinstance(listing, ListFiles):
-        paths, filesystem, endings = listing.paths, listing.filesystem, listing.file_extensions
+        paths, filesystem, known = listing.paths, listing.filesystem, listing.file_extensions
     elif hasattr(getattr(leaf, "datasource", None), "_paths"):
-        paths, filesystem, endings = leaf.datasource._paths(), getattr(leaf.datasource, "_filesystem", None), None
+        paths, filesystem, known = leaf.datasource._paths(), getattr(leaf.datasource, "_filesystem", None), None
     else:
         return None
     if filesystem is None:
@@ -85,9 +87,11 @@ def _files_of(leaf: Any) -> list[dict[str, Any]] | None:
             infos.extend(filesystem.get_file_info(fs.FileSelector(info.path, recursive=True)))
         elif info.type == fs.FileType.File:
             infos.append(info)
-    endings = tuple("." + ending for ending in endings or ())
+    endings = tuple("." + ending for ending in known or ())
     return [
         {"path": info.path, "size": info.size, "version": str(info.mtime_ns) if info.mtime_ns else None}
         for info in infos
-        if info.type == fs.FileType.File and not info.base_name.startswith((".", "_")) and info.path.endswith(endings or "")
+        if info.type == fs.FileType.File
+        and not info.base_name.startswith((".", "_"))
+        and info.path.endswith(endings or "")
     ]
