@@ -13,8 +13,7 @@ from ray.data.datasource import Datasink, FilenameProvider
 
 from checkpoint_store.errors import BadDataError, InvalidConfigError
 from checkpoint_store.ray import checkpoint_config
-
-from conftest import fails_on  # isort: skip
+from jobs import fails_on
 
 
 def other(job):

@@ -13,8 +13,7 @@ from ray.data import DataContext
 
 from checkpoint_store.errors import ConflictError
 from checkpoint_store.ray import checkpointing_off, run_with_resume
-
-from conftest import fails_on  # isort: skip
+from jobs import fails_on
 
 
 def calls_of(tmp_path: Path):

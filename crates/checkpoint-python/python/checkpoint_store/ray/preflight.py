@@ -1,4 +1,4 @@
-"""A trial of the checkpoint and the output from several machines, so that a path that is not shared fails in seconds."""
+"""A trial of the checkpoint and the output from several machines: a path that is not shared fails in seconds."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def try_place(url: str, options: Options | None, folder: str) -> None:
         blind = [node for node in nodes if node not in seen or handler.store.stat(f"{here}/{node}") is None]
         if blind:
             raise ConflictError(
-                f"not every machine sees the same directory: url={url} machines={len(blind)} of {len(nodes)}\nhint: give "
-                "a path that all machines share, such as an object store or a mounted file system"
+                f"not every machine sees the same directory: url={url} machines={len(blind)} of {len(nodes)}\nhint: "
+                "give a path that all machines share, such as an object store or a mounted file system"
             )
     finally:
         handler.delete_files([f"{here}/{name}" for name in ("driver", *nodes)])

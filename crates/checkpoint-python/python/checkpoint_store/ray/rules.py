@@ -55,8 +55,8 @@ class BeginRule(Rule):
             return plan
         if not isinstance(plan.dag, Write):
             _warn_once(
-                "a checkpoint is configured and nothing is written: all rows are computed, and none is recorded. Turn it "
-                "off with checkpoint_store.ray.checkpointing_off() for reads like this"
+                "a checkpoint is configured and nothing is written: all rows are computed, and none is recorded. Turn "
+                "it off with checkpoint_store.ray.checkpointing_off() for reads like this"
             )
             return plan
         callbacks = plan.context.custom_execution_callback_classes
