@@ -10,6 +10,7 @@ from ray.data.checkpoint import CheckpointConfig
 from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray import rules
+from checkpoint_store.ray.context import DatasetContext
 from checkpoint_store.ray.filesystems import Options, locate, unwrap
 from checkpoint_store.ray.handlers import CheckpointHandler, Fence
 from checkpoint_store.ray.plugins import SETTINGS, Filter, Manager
@@ -46,7 +47,7 @@ def checkpoint_config(
         checkpoint_path: A URL, or a path as ``override_filesystem`` takes it, or one of this machine that all machines
             of the cluster share. One directory for one job and one output; the same path resumes.
         storage_options: Options by protocol, as fsspec has them, for the checkpoint and the output. What is not there
-            comes from the environment, on each machine from its own.
+            comes from the environment, on each machine from its own. Those of ``DatasetContext`` where none are given.
         override_filesystem: A pyarrow or fsspec filesystem whose store and settings are to be used.
         delete_checkpoint_on_success: Whether the end of the job deletes the checkpoint and leaves a mark in the output.
             Kept, later runs skip all rows.
@@ -73,7 +74,8 @@ def checkpoint_config(
             "a checkpoint_path_partition_filter would leave out records, and their rows would be written twice\nhint: "
             "leave it out; records of a checkpoint are in one directory"
         )
-    url, options = locate(str(checkpoint_path), override_filesystem, storage_options)
+    given = storage_options or DatasetContext.get_current().storage_options
+    url, options = locate(str(checkpoint_path), override_filesystem, given)
     settings = Settings(
         id_column=id_column,
         checkpoint_url=url,

@@ -1,0 +1,53 @@
+"""Parquet on every store, with the filesystems of this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray.data
+
+from checkpoint_store.arrow import build, to_pyarrow
+from checkpoint_store.ray.context import DatasetContext
+from checkpoint_store.ray.filesystems import Options, is_url
+
+
+def read_parquet(
+    paths: str | list[str],
+    *,
+    filesystem: Any = None,
+    storage_options: Options | None = None,
+    include_row_hash: bool = False,
+    **options: Any,
+) -> ray.data.Dataset:
+    """``ray.data.read_parquet`` for every scheme of this package.
+
+    Args:
+        paths: Files and directories of one store, as URLs or as the filesystem takes them.
+        filesystem: A pyarrow or fsspec filesystem. Where none is given, that of the first path's scheme.
+        storage_options: Options by protocol. Where none are given, those of ``DatasetContext``.
+        include_row_hash: Adds the column ``row_hash``: an ID for rows without a key of their own.
+        options: All else that Ray's function takes.
+    """
+    first = paths if isinstance(paths, str) else paths[0]
+    found = _filesystem(first, filesystem, storage_options)
+    return ray.data.read_parquet(paths, filesystem=found, include_row_hash=include_row_hash, **options)
+
+
+def write_parquet(
+    dataset: ray.data.Dataset,
+    path: str,
+    *,
+    filesystem: Any = None,
+    storage_options: Options | None = None,
+    **options: Any,
+) -> None:
+    """``dataset.write_parquet`` for every scheme of this package; see :func:`read_parquet`."""
+    dataset.write_parquet(path, filesystem=_filesystem(path, filesystem, storage_options), **options)
+
+
+def _filesystem(path: str, filesystem: Any, storage_options: Options | None) -> Any:
+    if filesystem is not None:
+        return to_pyarrow(filesystem)
+    if not is_url(path):
+        return None
+    return build(path, storage_options or DatasetContext.get_current().storage_options)
