@@ -154,7 +154,7 @@ def processes_below(pid):
 
 
 def test_ctrl_c_ends_the_reading_of_ids_from_a_store_that_does_not_answer():
-    from conftest import TestStore
+    from stores import TestStore
 
     server = TestStore("s3")
     root = f"s3://{server.new_root()}"

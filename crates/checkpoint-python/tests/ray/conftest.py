@@ -16,7 +16,7 @@ from jobs import Job
 @pytest.fixture(scope="session", autouse=True)
 def cluster() -> Iterator[None]:
     """One Ray for all tests of this folder that start none of their own."""
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
