@@ -13,8 +13,9 @@ try:
 except ImportError as error:  # pragma: no cover - there is a test in a process of its own
     raise ImportError("this needs pyarrow: pip install 'checkpoint-store[arrow]'") from error
 
-from checkpoint_store import _options
+from checkpoint_store import _options, _records
 from checkpoint_store._native import Filesystem
+from checkpoint_store._retry_words import retried
 from checkpoint_store._unwinding import handled, is_unwinding
 from checkpoint_store.errors import (
     AlreadyExistsError,
@@ -80,7 +81,7 @@ class StoreHandler(fs.FileSystemHandler):
     def __init__(self, scheme: str, storage_options: dict[str, dict[str, Any]] | None = None) -> None:
         self.scheme = scheme
         self.storage_options = storage_options
-        self.store = Filesystem(scheme, _options.as_json(storage_options))
+        self.store = retried(Filesystem(scheme, _options.as_json(storage_options)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoreHandler):
@@ -118,7 +119,7 @@ class StoreHandler(fs.FileSystemHandler):
         return [_info(path, kind, known) for path, (kind, known) in zip(paths, infos, strict=True)]
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
-        """What is in a directory, or everything below it.
+        """What is in a directory, or everything below it. A pending record whose committed twin is there is not shown.
 
         Raises:
             NotFoundError: There is no such directory, unless that is allowed; or no such bucket.
@@ -131,7 +132,11 @@ class StoreHandler(fs.FileSystemHandler):
                 raise StorageError(f"it is a file, not a directory: {base}")
             if kind == "missing" and not selector.allow_not_found:
                 raise NotFoundError(f"no such directory: {base}")
-        return [_info(path, "file" if known else "directory", known) for path, known in listed]
+        litter = _records.litter(path for path, known in listed if known)
+        if litter:
+            _records.sweep(self.store, litter)
+        shown = [(path, known) for path, known in listed if path not in litter]
+        return [_info(path, "file" if known else "directory", known) for path, known in shown]
 
     def create_dir(self, path: str, recursive: bool) -> None:
         """Makes a directory, where the store has any.
@@ -173,6 +178,8 @@ class StoreHandler(fs.FileSystemHandler):
             NotFoundError: There is none.
         """
         if self.store.stat(path) is None:
+            if _records.is_pending(path) and self.store.stat(_records.committed_of(path)) is not None:
+                return
             raise NotFoundError(f"no such file: {path}")
         self.delete_files([path])
 
@@ -183,10 +190,15 @@ class StoreHandler(fs.FileSystemHandler):
     def move(self, src: str, dest: str) -> None:
         """Moves a file: renames it where the store can, else copies it and deletes it then.
 
+        A pending record that becomes a committed one replaces none, and may be moved again.
+
         Raises:
             NotFoundError: There is none.
             IsDirectoryError: It is a directory.
         """
+        if _records.is_pending(src) and dest == _records.committed_of(src):
+            _records.publish(self.store, src, dest)
+            return
         if self.store.info(src)[0] == "directory":
             raise IsDirectoryError(f"directories are not moved: {src}")
         renames, _, _ = self.store.abilities(src)
@@ -223,7 +235,10 @@ class StoreHandler(fs.FileSystemHandler):
         listed = self.store.list(path, True, directories=True)
         if not listed and self.store.info(path)[0] != "directory":
             raise NotFoundError(f"no such directory: {path}")
-        self.delete_files([name for name, known in listed if known])
+        files = [name for name, known in listed if known]
+        # A pending record that outlives its committed twin would be an order to delete the data.
+        self.delete_files([name for name in files if _records.is_pending(name)])
+        self.delete_files([name for name in files if not _records.is_pending(name)])
         if not self._has_directories(path):
             return
         directories = [name for name, known in listed if not known] + ([path.rstrip("/")] if itself else [])

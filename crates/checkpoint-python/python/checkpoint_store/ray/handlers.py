@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import fs
 
+from checkpoint_store._records import RECORD, is_pending, publish
 from checkpoint_store._unwinding import handled, is_unwinding
 from checkpoint_store.arrow import StoreHandler, _Output
 from checkpoint_store.errors import ConflictError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RECORD = ".parquet"
-_PENDING = ".pending.parquet"
 #: For how long a look at the next attempt serves the questions that change nothing.
 _FRESH = 1.0
 
@@ -95,7 +94,7 @@ class CheckpointHandler(_Fenced):
         self._written: dict[str, bytes] = {}
 
     def _is_record(self, path: str) -> bool:
-        return path.startswith(self.root + "/") and path.endswith(_RECORD) and "/" not in path[len(self.root) + 1 :]
+        return path.startswith(self.root + "/") and path.endswith(RECORD) and "/" not in path[len(self.root) + 1 :]
 
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
         """Ray builds no manager where the directory is not there, so it always is."""
@@ -121,7 +120,7 @@ class CheckpointHandler(_Fenced):
         check_record(data, path)
         self.fence.check()
         self.store.write(path, data)
-        if path.endswith(_PENDING):
+        if is_pending(path):
             self._written[path] = data
 
     def move(self, src: str, dest: str) -> None:
@@ -130,25 +129,7 @@ class CheckpointHandler(_Fenced):
             super().move(src, dest)
             return
         self.fence.check()
-        renames, creates, _ = self.store.abilities(src)
-        data = self._written.pop(src, None)
-        if data is None:
-            data = self.store.read(src)
-        if renames:
-            published = self.store.rename(src, dest, if_absent=True)
-        elif creates:
-            published = self.store.write(dest, data, if_absent=True)
-        else:
-            # Who uses such a store has said that nobody else does.
-            published = self.store.stat(dest) is None and self.store.write(dest, data)
-        if not published and self.store.read(dest) != data:
-            raise ConflictError(
-                f"a record with other IDs is there already: record={dest}\nhint: nothing was replaced; run again"
-            )
-        if not (renames and published):
-            # One that stays is litter: its twin counts.
-            for _, failure in self.store.delete([src]):
-                logger.debug("a pending record stays: %s", failure)
+        publish(self.store, src, dest, self._written.pop(src, None))
 
     def delete_file(self, path: str) -> None:
         self.fence.check()

@@ -1,0 +1,119 @@
+"""Ray's records through a pyarrow filesystem of ours: what plain Ray does with it loses nothing."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from pyarrow import fs
+
+from checkpoint_store import build_checkpoint_filesystem, errors
+from checkpoint_store._retry_words import retried
+
+
+class Recorded:
+    """A store, and the deletions that it was asked for."""
+
+    def __init__(self, store):
+        self.store, self.deleted = store, []
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def delete(self, paths):
+        self.deleted.extend(sorted(path.rpartition("/")[2] for path in paths))
+        return self.store.delete(paths)
+
+
+@pytest.fixture(params=["memory", "s3"])
+def place(request):
+    """A filesystem and a directory of it."""
+    if request.param == "memory":
+        return build_checkpoint_filesystem("memory://records"), f"records/{uuid.uuid4().hex}"
+    store = request.getfixturevalue("s3_store")
+    root = store.new_root()
+    return build_checkpoint_filesystem(f"s3://{root}", store.storage_options), f"{root}/records"
+
+
+def put(place, name, data=b"IDs"):
+    filesystem, base = place
+    with filesystem.open_output_stream(f"{base}/{name}") as file:
+        file.write(data)
+    return f"{base}/{name}"
+
+
+def names(place, **options):
+    filesystem, base = place
+    infos = filesystem.get_file_info(fs.FileSelector(base, allow_not_found=True, **options))
+    return sorted(info.base_name for info in infos if info.type == fs.FileType.File)
+
+
+def test_a_pending_record_whose_task_is_done_is_never_shown(place):
+    for name in ["x_000001.parquet", "x_000001.pending.parquet", "x_000002.pending.parquet", "x_000010.parquet"]:
+        put(place, name)
+    assert names(place) == ["x_000001.parquet", "x_000002.pending.parquet", "x_000010.parquet"]
+    filesystem, base = place
+    there = filesystem.get_file_info(f"{base}/x_000001.pending.parquet")
+    assert there.type == fs.FileType.NotFound, "and it is swept"
+    filesystem.delete_file(f"{base}/x_000001.pending.parquet")
+    with pytest.raises(FileNotFoundError):
+        filesystem.delete_file(f"{base}/x_000003.pending.parquet")
+
+
+def test_a_record_is_moved_once_however_often_it_is_asked_for(place):
+    filesystem, base = place
+    pending = put(place, "x.pending.parquet")
+    filesystem.move(pending, f"{base}/x.parquet")
+    filesystem.move(pending, f"{base}/x.parquet")
+    assert names(place) == ["x.parquet"]
+    put(place, "x.pending.parquet")
+    filesystem.move(pending, f"{base}/x.parquet")
+    assert names(place) == ["x.parquet"]
+    with pytest.raises(FileNotFoundError):
+        filesystem.move(f"{base}/y.pending.parquet", f"{base}/y.parquet")
+
+
+def test_a_record_with_other_ids_is_never_replaced(place):
+    filesystem, base = place
+    put(place, "x.parquet", b"these")
+    pending = put(place, "x.pending.parquet", b"those")
+    with pytest.raises(errors.ConflictError, match="other IDs"):
+        filesystem.move(pending, f"{base}/x.parquet")
+    with filesystem.open_input_stream(f"{base}/x.parquet") as file:
+        assert file.read() == b"these"
+
+
+def test_pending_records_are_deleted_before_those_that_make_them_litter(place):
+    filesystem, base = place
+    for name in ["a.parquet", "b.pending.parquet", "c.parquet"]:
+        put(place, name)
+    handler = filesystem.handler
+    handler.store = recorded = Recorded(handler.store)
+    filesystem.delete_dir(base)
+    files = [name for name in recorded.deleted if name.endswith(".parquet")]
+    assert files == ["b.pending.parquet", "a.parquet", "c.parquet"]
+    assert names(place) == []
+
+
+class Failing:
+    def __init__(self, error):
+        self.error = error
+
+    def read(self):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes", "words"),
+    [
+        (errors.StorageError, True, "AWS Error NETWORK_CONNECTION"),
+        (errors.RateLimitedError, True, "AWS Error SLOW_DOWN"),
+        (errors.PermissionDeniedError, False, None),
+    ],
+)
+def test_errors_that_may_pass_have_the_words_that_ray_looks_for(kind, passes, words):
+    error = kind("it failed")
+    error.is_retryable = passes
+    with pytest.raises(kind) as raised:
+        retried(Failing(error)).read()
+    assert str(raised.value) == ("it failed" if words is None else f"it failed ({words})")
