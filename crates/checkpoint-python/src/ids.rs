@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
 use checkpoint_fs::{Location, Registry, StorageOptions, WriteOptions};
 use checkpoint_store::{
-    CompactIdSet, Error, HashKey, IdClass, IdColumn, IdSet as _, IdSetBuilder, IdSetOptions, Result,
+    CompactIdSet, Error, HashKey, IdClass, IdColumn, IdSet as _, IdSetBuilder, IdSetOptions, Result, row_hash,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -135,6 +135,16 @@ impl IdSet {
     #[getter]
     fn is_row_hash(&self) -> bool {
         self.set.count_rows(0, 0..0).is_some()
+    }
+
+    /// How many of the integers from `first` to `last` are in the set; `None` where it cannot tell by value.
+    fn count_between(&self, first: i128, last: i128) -> Option<u64> {
+        self.set.count_between(first, last)
+    }
+
+    /// How many rows of a file, from `start` up to `stop`, have their row hash in the set; `None` where it holds none.
+    fn count_rows(&self, path: &str, start: u64, stop: u64) -> Option<u64> {
+        self.set.count_rows(row_hash::seed(path), start..stop)
     }
 
     /// For each value whether it is in the set.

@@ -18,12 +18,15 @@ _check()
 from checkpoint_store.ray.config import checkpoint_config  # noqa: E402
 from checkpoint_store.ray.context import DatasetContext, checkpointing_off, run_with_resume  # noqa: E402
 from checkpoint_store.ray.parquet import read_parquet, write_parquet  # noqa: E402
+from checkpoint_store.ray.remaining import RemainingFile, remaining_inputs  # noqa: E402
 
 __all__ = [
     "DatasetContext",
+    "RemainingFile",
     "checkpoint_config",
     "checkpointing_off",
     "read_parquet",
+    "remaining_inputs",
     "run_with_resume",
     "write_parquet",
 ]
