@@ -410,7 +410,8 @@ impl Attempt {
 /// The data files of records that Ray wrote, whose rows nobody counted.
 fn others_files(closed: &ClosedList, view: &OutputView) -> Vec<DataFile> {
     let counts = |name: &str| closed.records.get(name).map(String::as_str);
-    let files = view.files.iter().filter(|(name, _)| owner(name, counts).is_some());
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let files = view.all().filter(|(path, _)| owner(&base(path), counts).is_some());
     let mut files: Vec<DataFile> =
         files.map(|(name, bytes)| DataFile { name: name.clone(), bytes: *bytes, rows: 0 }).collect();
     files.sort_by(|a, b| a.name.cmp(&b.name));

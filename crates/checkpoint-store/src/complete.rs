@@ -70,22 +70,38 @@ pub(crate) struct OutputView {
     pub(crate) marks: Vec<CompleteFile>,
     /// Every file at the top and in `_failed`, by its path in the output, with its size.
     pub(crate) files: std::collections::HashMap<String, u64>,
+    /// The files in other directories, likewise: Ray makes directories of the values of columns. None of ours are there.
+    pub(crate) nested: std::collections::HashMap<String, u64>,
 }
 
 impl OutputView {
-    /// Reads it: two listings, and a read per mark.
+    /// Reads it: a listing, and a read per mark.
     pub(crate) async fn read(output: &StorageRef) -> Result<Self> {
         let mut view = Self::default();
-        let failed = ObjectPath::parse(crate::layout::FAILED_DIR)?;
-        for dir in [ObjectPath::root(), failed] {
-            for (path, meta) in output.list_files(&dir, false).await? {
-                view.files.insert(path.as_str().to_owned(), meta.size);
-            }
+        for (path, meta) in output.list_files(&ObjectPath::root(), true).await? {
+            let path = path.as_str();
+            let inside = path.rsplit_once('/').map(|(dir, _)| dir);
+            let files = match inside {
+                None | Some(crate::layout::FAILED_DIR) => &mut view.files,
+                Some(dir) if dir.starts_with(['_', '.']) => continue,
+                Some(_) => &mut view.nested,
+            };
+            files.insert(path.to_owned(), meta.size);
         }
         for name in view.files.keys().filter(|n| n.starts_with(MARK_PREFIX)) {
             view.marks.extend(read_json::<CompleteFile>(output, &ObjectPath::parse(name.as_str())?).await?);
         }
         Ok(view)
+    }
+
+    /// Every file that Ray may have written.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.files.iter().chain(&self.nested)
+    }
+
+    /// The size of a file.
+    pub(crate) fn size_of(&self, path: &str) -> Option<u64> {
+        self.files.get(path).or_else(|| self.nested.get(path)).copied()
     }
 
     /// The jobs whose data files are here, each with its first file as an example.
@@ -158,10 +174,13 @@ fn changes_since(mark: &CompleteFile, now: &Fingerprint, view: &OutputView) -> V
             }
         }
     }
+    if now.inputs_unknown || mark.fingerprint.inputs_unknown {
+        lines.push("nobody knows which files are read".to_owned());
+    }
     for file in &mark.data_files {
-        match view.files.get(&file.name) {
+        match view.size_of(&file.name) {
             None => lines.push(format!("data file gone: {}", file.name)),
-            Some(size) if *size != file.bytes => lines.push(format!("data file changed: {}", file.name)),
+            Some(size) if size != file.bytes => lines.push(format!("data file changed: {}", file.name)),
             Some(_) => {}
         }
     }

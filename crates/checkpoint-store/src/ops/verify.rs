@@ -205,8 +205,8 @@ async fn verify_ended(checkpoint: &Checkpoint, output: &StorageRef, end: &Comple
     let view = OutputView::read(output).await?;
     let mut report = VerifyReport { committed_ids: end.rows, ..VerifyReport::default() };
     for file in &end.data_files {
-        match view.files.get(&file.name) {
-            Some(size) if *size == file.bytes => {
+        match view.size_of(&file.name) {
+            Some(size) if size == file.bytes => {
                 report.output_rows += if file.name.starts_with(layout::FAILED_DIR) { 0 } else { file.rows };
             }
             found => {
@@ -225,13 +225,15 @@ fn files_by_task(snapshot: &Snapshot, counting: &[String], view: &OutputView) ->
     let pending: std::collections::HashSet<&str> =
         snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()).collect();
     let mut files: HashMap<String, Vec<String>> = HashMap::new();
-    for path in view.files.keys() {
+    for (path, _) in view.all() {
         if path.starts_with(layout::FAILED_DIR) {
             continue;
         }
-        let of = match TaskName::of_file(path) {
-            Some(task) => Some(task.to_string()),
-            None => owner(path, |s| known.get(s).or_else(|| pending.get(s)).copied()).map(str::to_owned),
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let of = match TaskName::of_file(file) {
+            // Ours are at the top.
+            Some(task) => (file == path).then(|| task.to_string()),
+            None => owner(file, |s| known.get(s).or_else(|| pending.get(s)).copied()).map(str::to_owned),
         };
         if let Some(task) = of.filter(|task| known.contains(task.as_str())) {
             files.entry(task).or_default().push(path.clone());

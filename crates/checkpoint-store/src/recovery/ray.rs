@@ -88,8 +88,9 @@ pub(super) async fn plan_ray_pending(
 
 /// The data files of a task of Ray's, told from those of every other task that is known.
 fn files_of(view: &OutputView, known: &BTreeSet<&str>, stem: &str) -> Result<Vec<ObjectPath>> {
-    let owned = view.files.keys().filter(|file| owner(file, |s| known.get(s).copied()) == Some(stem));
-    Ok(owned.map(|file| ObjectPath::parse(file.as_str())).collect::<checkpoint_fs::Result<_>>()?)
+    let is_its = |path: &str| owner(path.rsplit('/').next().unwrap_or(path), |s| known.get(s).copied()) == Some(stem);
+    let owned = view.all().map(|(path, _)| path).filter(|path| is_its(path));
+    Ok(owned.map(|path| ObjectPath::parse(path.as_str())).collect::<checkpoint_fs::Result<_>>()?)
 }
 
 /// Records of others that count and whose data is gone, damaged, or not what they say; for a repair. Data in a

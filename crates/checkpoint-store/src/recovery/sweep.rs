@@ -142,10 +142,11 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
     let undecided = undecided.chain(listing.ray_pending.iter().map(|(stem, _)| stem));
     let mut known: BTreeSet<&str> = undecided.map(String::as_str).collect();
     known.extend(verdict.closed.records.iter().chain(&verdict.closed.void).map(String::as_str));
-    for path in output.files.keys() {
+    let nested = output.nested.keys().map(|path| (path, true));
+    for (path, is_nested) in output.files.keys().map(|path| (path, false)).chain(nested) {
         let file = path.rsplit('/').next().unwrap_or(path);
         if let Some(task) = TaskName::of_file(file) {
-            if verdict.own(&task) == Some(false) {
+            if !is_nested && verdict.own(&task) == Some(false) {
                 void(&mut sweep, task.to_string());
                 sweep.data.insert(ObjectPath::parse(path.as_str())?);
             }

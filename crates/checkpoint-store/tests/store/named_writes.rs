@@ -111,6 +111,44 @@ async fn what_comes_after_the_closing_is_void_with_its_data() {
     }
 }
 
+/// Ray makes directories of the values of columns; what lies in them is its task's all the same.
+#[tokio::test]
+async fn data_in_directories_belongs_to_its_task() {
+    let world = World::new(true);
+    let first = owner(&world, WRITES[0]).await;
+    let part = |task: &str, kind: &str| format!("kind={kind}/{task}-0.parquet");
+    let [void, whole, done] =
+        [(0, &[1, 2][..]), (1, &[3, 4]), (2, &[5, 6])].map(|(n, ids)| Worker::new(&world, WRITES[0], n, ids));
+    for worker in [&void, &whole, &done] {
+        worker.prepare().await;
+        world.put(&world.output, &part(&worker.task, "a"), parquet("id", &column(&worker.ids[..1]))).await;
+    }
+    for worker in [&whole, &done] {
+        world.put(&world.output, &part(&worker.task, "b"), parquet("id", &column(&worker.ids[1..]))).await;
+    }
+    done.publish().await;
+    // A copy that somebody made of a file of another job.
+    world.put(&world.output, "copies/abcdefghijklmnop-1-000001.parquet", "a copy").await;
+    world.put(&world.output, &format!("_old/{}-0.parquet", void.task), "not looked at").await;
+    first.end(AttemptState::Failed).await.expect("ends");
+
+    let second = world.attempt().await;
+    let recovery = second.recovery();
+    assert_eq!((recovery.rolled_forward, recovery.deleted_files), (1, 1));
+    assert_eq!(second.ids().len(), 4);
+    let left = crate::small_job::files(&world.output).await;
+    assert_eq!(left.iter().filter(|name| name.contains(&void.task)).count(), 1, "{left:?}");
+    assert!(left.contains(&"copies/abcdefghijklmnop-1-000001.parquet".to_owned()));
+    second.finish(false).await.expect("ends");
+    let marks = left.iter().filter(|name| name.starts_with("kind=")).count();
+    assert_eq!(marks, 4);
+    let mark = crate::small_job::files(&world.output).await.into_iter().find(|name| name.starts_with("_CHECKPOINT"));
+    let mark = world.get(&world.output, &mark.expect("a mark")).await;
+    let mark: serde_json::Value = serde_json::from_slice(&mark).expect("JSON");
+    assert_eq!(mark["data_files"].as_array().expect("files").len(), 4);
+    assert_eq!(world.run(&[1, 2], false).await.expect("is done"), crate::small_job::Done::Already(4));
+}
+
 /// One row to a file: the names go on after the task's with an underscore.
 #[tokio::test]
 async fn files_of_single_rows_belong_to_their_task() {
