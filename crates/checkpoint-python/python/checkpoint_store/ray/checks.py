@@ -9,11 +9,13 @@ from ray.data._internal.savemode import SaveMode
 from ray.data.datasource.datasink import Datasink
 from ray.data.datasource.file_datasink import _FileDatasink
 
+from checkpoint_store._records import RECORD, is_pending
+from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
+from checkpoint_store.ray.filesystems import unwrap
 from checkpoint_store.ray.sources import leaves_of, names_of
 
 if TYPE_CHECKING:
-    from checkpoint_store.ray.runs import Run
     from checkpoint_store.ray.settings import Settings
 
 _OFF = "do it in a job of its own, on what this one has written, or turn the checkpoint off with checkpointing_off()"
@@ -59,16 +61,21 @@ def check_plan(plan: Any, settings: Settings) -> None:
         )
 
 
-def check_resume(sink: Any, run: Run, settings: Settings) -> None:
-    """Refuses to begin with deleting what earlier attempts wrote.
+def check_mode(sink: Any, settings: Settings) -> None:
+    """Refuses a resume that would begin with deleting what earlier attempts wrote, or that would write nothing.
 
     Raises:
         InvalidConfigError: Says which mode, and what to give instead.
     """
     mode = getattr(sink, "mode", SaveMode.APPEND)
-    if run.rows and mode != SaveMode.APPEND:
+    if mode == SaveMode.APPEND or not isinstance(sink, _FileDatasink):
+        return
+    handler = StoreHandler(settings.checkpoint_url.partition("://")[0], settings.storage_options)
+    listed = handler.store.list(handler.normalize_path(unwrap(settings.checkpoint_url)))
+    records = [path for path, _ in listed if path.endswith(RECORD) and not is_pending(path)]
+    if records:
         raise _refused(
-            f"a resume adds to what is there, and mode={SaveMode(mode).value!r} does not: rows={run.rows} "
+            f"a resume adds to what is there, and mode={SaveMode(mode).value!r} does not: records={len(records)} "
             f"url={settings.checkpoint_url}",
             "give mode='append'; or begin again with a fresh checkpoint and output",
         )

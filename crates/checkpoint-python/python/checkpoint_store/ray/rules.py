@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import fs
+from ray.data import Dataset
 from ray.data._internal.logical.interfaces import LogicalPlan, Rule
 from ray.data._internal.logical.operators import MapBatches, Write
 from ray.data._internal.logical.optimizers import get_logical_ruleset
@@ -16,7 +17,6 @@ from ray.data.context import DataContext
 from ray.data.datasource.file_datasink import _FileDatasink
 
 from checkpoint_store.arrow import StoreHandler
-from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray import checks, runs
 from checkpoint_store.ray.filesystems import locate, unwrap
 from checkpoint_store.ray.handlers import Fence, OutputHandler
@@ -37,6 +37,26 @@ def install() -> None:
     for rule in (BeginRule, FilterRule):
         if rule not in ruleset._rules:
             ruleset.add(rule)
+    if not hasattr(Dataset.write_datasink, _GUARDED):
+        setattr(Dataset, "write_datasink", _checks_mode(Dataset.write_datasink))  # noqa: B010
+
+
+#: Marks Ray's function once it is ours that is called.
+_GUARDED = "checkpoint_store_checks_mode"
+
+
+def _checks_mode(write: Any) -> Any:
+    """Ray's way into every write. It empties a directory that is to be replaced before a rule could see a plan."""
+
+    @functools.wraps(write)
+    def write_datasink(dataset: Any, datasink: Any, **options: Any) -> None:
+        settings = settings_of(dataset.context.checkpoint_config)
+        if settings is not None:
+            checks.check_mode(datasink, settings)
+        write(dataset, datasink, **options)
+
+    setattr(write_datasink, _GUARDED, True)
+    return write_datasink
 
 
 class BeginRule(Rule):
@@ -104,7 +124,7 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
         "row_hash": row_hash,
         "filter": None,
         "version": settings.job_version,
-        "inputs": inputs_of(leaves) if row_hash else None,
+        "inputs": inputs_of(leaves, settings.storage_options),
         "lease_url": settings.lease_url,
         "assume_exclusive": settings.assume_exclusive,
         "allow_changed_read": settings.allow_changed_read,
@@ -116,12 +136,11 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
     id_type = None if schema is None else pa.array([], schema.field(settings.id_column).type)
     run.plan(datasink, job, options, id_type)
     try:
-        checks.check_resume(datasink, run, settings)
-    except InvalidConfigError:
+        if isinstance(datasink, _FileDatasink):
+            _guard(datasink, output, options, settings)
+    except BaseException:
         run.end("failed")
         raise
-    if isinstance(datasink, _FileDatasink):
-        _guard(datasink, output, options, settings)
 
 
 def _output_of(datasink: Any, settings: Settings) -> tuple[str, Options | None]:

@@ -66,6 +66,7 @@ class Run:
             # The executor tells of every end but that of a program that let go of it.
             logger.warning("the execution before is given up: %s", self.settings.checkpoint_url)
         self.end("interrupted" if self._is_running else "failed")
+        self._end_others()
         text = json.dumps(options) if options else None
         attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type)
         self._attempt, self._datasink, self.rows = attempt, datasink, rows
@@ -79,6 +80,13 @@ class Run:
             "attempt %d: %d rows are done; %d tasks rolled forward, %d void, %d files deleted: %s",
             attempt.number, rows, rolled, voided, deleted, self.settings.checkpoint_url,
         )  # fmt: skip
+
+    def _end_others(self) -> None:
+        """Ends attempts on the same checkpoint that were planned and never ran, by configurations made before."""
+        for other in list(_runs.values()):
+            same = other.settings.checkpoint_url == self.settings.checkpoint_url
+            if other is not self and same and not other._is_running:
+                other.end("failed")
 
     def ids_ref(self) -> Any:
         """The IDs that are done in Ray's object store, once for each machine; none where there are none."""

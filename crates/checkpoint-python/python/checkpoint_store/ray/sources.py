@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from ray.data._internal.logical.operators import AbstractFrom, InputData, ListFiles, Read, ReadFiles
+
+from checkpoint_store.arrow import StoreHandler
+from checkpoint_store.errors import InvalidConfigError
+from checkpoint_store.ray.filesystems import locate, unwrap
+
+if TYPE_CHECKING:
+    from checkpoint_store._native import Filesystem, Known
+    from checkpoint_store.ray.filesystems import Options
 
 #: Steps that make rows. A read of files has the listing of the files below it.
 SOURCES = (ReadFiles, Read, AbstractFrom, InputData)
@@ -58,40 +66,53 @@ def _makes_row_hash(leaf: Any) -> bool:
     )
 
 
-def inputs_of(leaves: list[Any]) -> list[dict[str, Any]] | None:
-    """The files that are read, with sizes and times; none where that cannot be told."""
+def inputs_of(leaves: list[Any], options: Options | None) -> list[dict[str, Any]] | None:
+    """The files that are read, with sizes and versions; none where nobody can tell."""
     files: dict[str, dict[str, Any]] = {}
     for leaf in leaves:
-        found = _files_of(leaf)
+        found = _files_of(leaf, options)
         if found is None:
             return None
         files.update((one["path"], one) for one in found)
     return [files[path] for path in sorted(files)]
 
 
-def _files_of(leaf: Any) -> list[dict[str, Any]] | None:
-    from pyarrow import fs
-
+def _files_of(leaf: Any, options: Options | None) -> list[dict[str, Any]] | None:
     listing = leaf.input_dependencies[0] if isinstance(leaf, ReadFiles) else None
+    known: list[str] | None = None
     if isinstance(listing, ListFiles):
         paths, filesystem, known = listing.paths, listing.filesystem, listing.file_extensions
     elif hasattr(getattr(leaf, "datasource", None), "_paths"):
-        paths, filesystem, known = leaf.datasource._paths(), getattr(leaf.datasource, "_filesystem", None), None
+        paths, filesystem = leaf.datasource._paths(), getattr(leaf.datasource, "_filesystem", None)
     else:
         return None
-    if filesystem is None:
-        return None
-    infos = []
-    for info in filesystem.get_file_info(list(paths)):
-        if info.type == fs.FileType.Directory:
-            infos.extend(filesystem.get_file_info(fs.FileSelector(info.path, recursive=True)))
-        elif info.type == fs.FileType.File:
-            infos.append(info)
     endings = tuple("." + ending for ending in known or ())
-    return [
-        {"path": info.path, "size": info.size, "version": str(info.mtime_ns) if info.mtime_ns else None}
-        for info in infos
-        if info.type == fs.FileType.File
-        and not info.base_name.startswith((".", "_"))
-        and info.path.endswith(endings or "")
-    ]
+    files: dict[str, Known] = {}
+    try:
+        for path in paths:
+            url, found = locate(path, filesystem, options)
+            store = StoreHandler(url.partition("://")[0], found).store
+            files.update(_below(store, unwrap(url), endings))
+    except InvalidConfigError:
+        # Its store cannot be told, and Ray reads it all the same.
+        return None
+    return [{"path": path, "size": size, "version": _version(at, etag)} for path, (size, at, etag) in files.items()]
+
+
+def _below(store: Filesystem, path: str, endings: tuple[str, ...]) -> dict[str, Known]:
+    one = store.stat(path)
+    if one is not None:
+        return {path: one}
+
+    def is_read(name: str) -> bool:
+        return not name.startswith((".", "_")) and name.endswith(endings or "")
+
+    listed = store.list(path, True)
+    return {name: known for name, known in listed if known is not None and is_read(name.rpartition("/")[2])}
+
+
+def _version(changed: int | None, etag: str | None) -> str | None:
+    """The version of a file as the rest of this project writes it."""
+    if etag is not None or changed is None:
+        return etag
+    return f"{changed // 10**9}.{changed % 10**9:09}"
