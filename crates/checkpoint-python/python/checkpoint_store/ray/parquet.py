@@ -8,7 +8,7 @@ import ray.data
 
 from checkpoint_store.arrow import build, to_pyarrow
 from checkpoint_store.ray.context import DatasetContext
-from checkpoint_store.ray.filesystems import Options, is_url
+from checkpoint_store.ray.filesystems import Options, is_url, unwrap
 
 
 def read_parquet(
@@ -28,9 +28,11 @@ def read_parquet(
         include_row_hash: Adds the column ``row_hash``: an ID for rows without a key of their own.
         options: All else that Ray's function takes.
     """
-    first = paths if isinstance(paths, str) else paths[0]
-    found = _filesystem(first, filesystem, storage_options)
-    return ray.data.read_parquet(paths, filesystem=found, include_row_hash=include_row_hash, **options)
+    given = [paths] if isinstance(paths, str) else list(paths)
+    found = _filesystem(given[0], filesystem, storage_options)
+    # With a scheme Ray would look for a filesystem of its own first.
+    inside = given if found is None else [unwrap(path) for path in given]
+    return ray.data.read_parquet(inside, filesystem=found, include_row_hash=include_row_hash, **options)
 
 
 def write_parquet(
@@ -42,7 +44,8 @@ def write_parquet(
     **options: Any,
 ) -> None:
     """``dataset.write_parquet`` for every scheme of this package; see :func:`read_parquet`."""
-    dataset.write_parquet(path, filesystem=_filesystem(path, filesystem, storage_options), **options)
+    found = _filesystem(path, filesystem, storage_options)
+    dataset.write_parquet(path if found is None else unwrap(path), filesystem=found, **options)
 
 
 def _filesystem(path: str, filesystem: Any, storage_options: Options | None) -> Any:
