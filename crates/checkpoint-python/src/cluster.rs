@@ -89,6 +89,7 @@ pub(crate) struct ClusterAttempt {
     attempt: Mutex<Option<Attempt>>,
     process: u32,
     number: u64,
+    nonce: String,
     rows: u64,
     ids: CompactIdSet,
     recovery: RecoveryReport,
@@ -139,6 +140,12 @@ impl ClusterAttempt {
     #[getter]
     fn number(&self) -> u64 {
         self.number
+    }
+
+    /// What tells it from any other attempt of its number.
+    #[getter]
+    fn nonce(&self) -> &str {
+        &self.nonce
     }
 
     /// The rows that are done, by the records of earlier attempts.
@@ -225,6 +232,7 @@ impl ClusterAttempt {
         Ok(Self {
             places,
             number: attempt.number(),
+            nonce: attempt.nonce(),
             rows,
             ids,
             recovery: attempt.recovery(),

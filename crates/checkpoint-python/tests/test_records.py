@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
@@ -71,6 +73,14 @@ def test_a_record_is_moved_once_however_often_it_is_asked_for(place):
     assert names(place) == ["x.parquet"]
     with pytest.raises(FileNotFoundError):
         filesystem.move(f"{base}/y.pending.parquet", f"{base}/y.parquet")
+
+
+def test_a_task_that_gives_its_rows_in_another_order_is_the_same_task(place):
+    filesystem, base = place
+    for name, ids in [("x.parquet", [1, 2, 3]), ("x.pending.parquet", [3, 1, 2])]:
+        pq.write_table(pa.table({"id": ids}), f"{base}/{name}", filesystem=filesystem)
+    filesystem.move(f"{base}/x.pending.parquet", f"{base}/x.parquet")
+    assert pq.read_table(f"{base}/x.parquet", filesystem=filesystem)["id"].to_pylist() == [1, 2, 3]
 
 
 def test_a_record_with_other_ids_is_never_replaced(place):

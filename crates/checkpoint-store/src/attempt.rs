@@ -115,6 +115,12 @@ impl Attempt {
         self.lease.attempt()
     }
 
+    /// What tells it from any other attempt of its number: numbers begin anew once a job has ended. It is in the
+    /// attempt's file.
+    pub fn nonce(&self) -> String {
+        self.lease.nonce()
+    }
+
     /// The IDs that are done from earlier attempts.
     pub fn ids(&self) -> Arc<dyn IdSet> {
         self.ready.ids.clone()

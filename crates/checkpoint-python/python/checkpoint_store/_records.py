@@ -46,6 +46,21 @@ def sweep(store: Filesystem, paths: Iterable[str]) -> None:
         logger.debug("pending records stay: %s", error)
 
 
+def _same_ids(one: bytes, other: bytes) -> bool:
+    """Whether two records are of one task: a task that is tried again may give its rows in another order."""
+    if one == other:
+        return True
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        tables = [pq.read_table(pa.BufferReader(data)) for data in (one, other)]
+        sorted_ = [table.sort_by([(name, "ascending") for name in table.column_names]) for table in tables]
+        return bool(sorted_[0].equals(sorted_[1]))
+    except pa.ArrowException:
+        return False
+
+
 def publish(store: Filesystem, pending: str, committed: str, data: bytes | None = None) -> None:
     """Makes a pending record a committed one, and never replaces one. Asked again, it is done already.
 
@@ -65,7 +80,7 @@ def publish(store: Filesystem, pending: str, committed: str, data: bytes | None 
     else:
         # On such a store nothing keeps a second job out, and Ray's own check has just found none.
         published = store.stat(committed) is None and store.write(committed, data)
-    if not published and store.read(committed) != data:
+    if not published and not _same_ids(store.read(committed), data):
         raise ConflictError(
             f"a record with other IDs is there already: record={committed}\nhint: nothing was replaced; run again"
         )

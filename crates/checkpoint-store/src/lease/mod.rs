@@ -138,6 +138,11 @@ impl Lease {
         self.shared.file().attempt
     }
 
+    /// What tells it from any other attempt of its number.
+    pub(crate) fn nonce(&self) -> String {
+        self.shared.file().nonce
+    }
+
     /// Refuses everything once the lease is lost or about to run out, or keeps nobody out.
     pub(crate) fn guard(&self) -> Guard {
         keep::guard(&self.shared)

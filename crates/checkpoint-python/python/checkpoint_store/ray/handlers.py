@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pyarrow import fs
 from checkpoint_store._records import RECORD, is_pending, publish
 from checkpoint_store._unwinding import handled, is_unwinding
 from checkpoint_store.arrow import StoreHandler, _Output
-from checkpoint_store.errors import ConflictError
+from checkpoint_store.errors import ConflictError, NotFoundError
 from checkpoint_store.ray import runs
 from checkpoint_store.ray.records import check_record
 
@@ -32,35 +33,43 @@ class Fence:
     In the driver's process it follows the driver; elsewhere it is the one that was sent there.
     """
 
-    def __init__(self, key: str, control: StoreHandler, place: str, attempt: int | None = None) -> None:
-        self.key, self.control, self.place, self._sent = key, control, place, attempt
+    def __init__(self, key: str, control: StoreHandler, place: str, sent: tuple[int, str] | None = None) -> None:
+        self.key, self.control, self.place, self._sent = key, control, place, sent
         self._seen = float("-inf")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Fence, (self.key, self.control, self.place, self.attempt)
 
     @property
-    def attempt(self) -> int | None:
-        """The number of the attempt; none before there is one."""
-        here = runs.attempt_of(self.key)
-        return self._sent if here is None else here
+    def attempt(self) -> tuple[int, str] | None:
+        """The number of the attempt, and what tells it from others of its number; none before there is one."""
+        return runs.attempt_of(self.key) or self._sent
 
     def check(self, *, within: float = 0.0) -> None:
-        """Refuses to go on once a later attempt exists.
+        """Refuses to go on once a later attempt exists, or the job has ended and its checkpoint is gone.
 
         Raises:
-            ConflictError: There is one.
+            ConflictError: So it is.
         """
-        attempt = self.attempt
         now = time.monotonic()
-        if attempt is None or now - self._seen < within:
+        if self.attempt is None or now - self._seen < within:
             return
-        if self.control.store.stat(f"{self.place}/_meta/attempts/{attempt + 1}.json") is not None:
+        number, nonce = self.attempt
+        store, attempts = self.control.store, f"{self.place}/_meta/attempts"
+        later = store.stat(f"{attempts}/{number + 1}.json") is not None
+        if later or self._nonce_of(f"{attempts}/{number}.json") != nonce:
+            what = "a later one has begun" if later else "its job has ended"
             raise ConflictError(
-                f"attempt {attempt} no longer owns the checkpoint, a later one has begun: url={self.place}\nhint: this "
-                "worker is of a run that was taken over; what it did after that does not count"
+                f"attempt {number} no longer owns the checkpoint, {what}: url={self.place}\nhint: this worker is of a "
+                "run that is over; what it did after that does not count"
             )
         self._seen = now
+
+    def _nonce_of(self, path: str) -> str | None:
+        try:
+            return str(json.loads(self.control.store.read(path))["nonce"])
+        except NotFoundError:
+            return None
 
 
 class _Fenced(StoreHandler):

@@ -22,10 +22,10 @@ _runs: dict[str, Run] = {}
 _lock = threading.Lock()
 
 
-def attempt_of(key: str) -> int | None:
-    """The attempt that a configuration's run is at, where this process leads it."""
+def attempt_of(key: str) -> tuple[int, str] | None:
+    """The attempt that a configuration's run is at, where this process leads it: its number and its nonce."""
     run = _runs.get(key)
-    return run.number if run is not None else None
+    return run.attempt if run is not None else None
 
 
 def run_of(settings: Settings) -> Run:
@@ -39,7 +39,7 @@ class Run:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.number: int | None = None
+        self.attempt: tuple[int, str] | None = None
         self.is_complete = False
         self.rows = 0
         self._attempt: _native.ClusterAttempt | None = None
@@ -71,7 +71,7 @@ class Run:
         attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type)
         self._attempt, self._datasink, self.rows = attempt, datasink, rows
         self.is_complete = attempt is None
-        self.number = attempt.number if attempt is not None else None
+        self.attempt = (attempt.number, attempt.nonce) if attempt is not None else None
         if attempt is None:
             logger.info("the job is complete, its %s rows are in the output: %s", rows, self.settings.checkpoint_url)
             return
@@ -126,6 +126,7 @@ class Run:
                 logger.warning("the attempt could not be ended, its lease runs out by itself: %s", error)
 
     def _forget(self) -> None:
+        self.attempt = None
         self._datasink, self._is_running, self._ids_ref, self.dag, self.is_complete = None, False, None, None, False
         self.is_filtered = False
 
