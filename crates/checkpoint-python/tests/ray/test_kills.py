@@ -1,0 +1,182 @@
+"""Jobs of Ray whose driver, node or worker is killed, or stopped and continued too late. Nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Launch, Nodes, raylet_of, wait_until
+
+#: How often a driver is killed.
+KILLS = int(os.environ.get("CKPT_KILLS", "3"))
+#: Replays what a run of before has printed.
+SEED = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """None in this process: all jobs here are others'."""
+    yield
+
+
+@pytest.fixture(scope="module")
+def all_nodes() -> Iterator[Nodes]:
+    nodes = Nodes()
+    yield nodes
+    nodes.stop()
+
+
+@pytest.fixture
+def nodes(all_nodes: Nodes) -> Nodes:
+    all_nodes.fill()
+    return all_nodes
+
+
+@pytest.fixture
+def on_s3(nodes: Nodes, tmp_path: Path, request: Any) -> Iterator[Launch]:
+    store = request.getfixturevalue("s3_store")
+    launch = Launch(nodes, tmp_path / "drivers", f"s3://{store.new_root()}/job", store.storage_options)
+    yield launch
+    launch.stop()
+
+
+@pytest.fixture
+def on_disk(nodes: Nodes, tmp_path: Path) -> Iterator[Launch]:
+    launch = Launch(nodes, tmp_path / "drivers", f"file://{tmp_path}/job", {})
+    yield launch
+    launch.stop()
+
+
+@pytest.fixture(params=["disk", "s3"])
+def launch(request: Any) -> Launch:
+    return request.getfixturevalue(f"on_{request.param}")
+
+
+def test_a_driver_that_is_killed_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
+    print(f"CKPT_SEED={SEED}")
+    dice = random.Random(SEED)
+    kills = jobs = 0
+    while kills < KILLS or jobs == 0:
+        jobs += 1
+        launch = Launch(nodes, tmp_path / f"job-{jobs}", f"s3://{s3_store.new_root()}/job", s3_store.storage_options)
+        launch.keep = dice.random() < 0.5
+        try:
+            while kills < KILLS:
+                child = launch.start()
+                count, pause = dice.randrange(1, 50), dice.random() * 0.5
+                wait_until(
+                    lambda: len(child.events()) >= count or child.process.poll() is not None,
+                    f"{count} events: {child.log()}",
+                )
+                time.sleep(pause)
+                if child.process.poll() is not None:
+                    assert child.process.returncode == 0, child.log()
+                    break
+                child.kill()
+                kills += 1
+                print(f"kill {kills} after {count} events and {pause:.2f} s: {child.names()[-1:]}")
+            else:
+                launch.run()
+            launch.ends_right()
+        finally:
+            launch.stop()
+
+
+@pytest.mark.parametrize("loss", ["removed", "raylet"])
+def test_a_node_that_is_lost(nodes: Nodes, on_s3: Launch, loss: str) -> None:
+    child = on_s3.start()
+    others = nodes.others()
+
+    def busy() -> Any:
+        assert child.process.poll() is None, child.log()
+        return [event for event in child.events() if event.what in ("pending", "data") and event.node in others]
+
+    node = others[wait_until(busy, "a task on another node than the head")[-1].node]
+    if loss == "removed":
+        nodes.forget(node)
+    else:
+        os.kill(raylet_of(node), signal.SIGKILL)
+        nodes.forget(node)
+    if child.wait() != 0:
+        on_s3.run()
+    on_s3.ends_right()
+
+
+@pytest.mark.parametrize("point", ["batch", "pending", "data", "move", "moved"])
+def test_a_worker_that_is_killed(launch: Launch, point: str) -> None:
+    """Its task is tried again, when the first try may have written all of it."""
+    child = launch.start(point, "kill")
+    child.done()
+    assert "acting-kill" in child.names()
+    launch.ends_right()
+
+
+@pytest.mark.parametrize("action", ["memory error", "out of memory"])
+@pytest.mark.parametrize("point", ["batch", "data"])
+def test_a_worker_that_is_out_of_memory(on_s3: Launch, point: str, action: str) -> None:
+    """It fails wherever it next needs some: in Python, in Ray, in the store's client."""
+    child = on_s3.start(point, action)
+    if child.wait() != 0:
+        on_s3.run()
+    assert f"acting-{action}" in child.names()
+    on_s3.ends_right()
+
+
+@pytest.mark.parametrize(
+    ("place", "point", "keep"),
+    [
+        ("disk", "move", True),
+        ("disk", "fenced", False),
+        ("s3", "data", False),
+        ("s3", "move", False),
+        ("s3", "fenced", True),
+        ("s3", "fenced", False),
+    ],
+)
+def test_a_worker_that_is_stopped_and_continued_when_others_have_done_all(
+    nodes: Nodes, request: Any, place: str, point: str, keep: bool
+) -> None:
+    """While it writes its data, before it moves its record, and between the look at the attempts and the move.
+
+    Its node does not answer either, as a machine that is suspended: Ray would end the workers of a driver that is gone.
+    """
+    launch: Launch = request.getfixturevalue(f"on_{place}")
+    launch.keep = keep
+    child = launch.start(point, "stop")
+    zombie = child.wait_for("acting-stop")
+    node = nodes.others()[zombie.node]
+    raylet = raylet_of(node)
+    os.kill(raylet, signal.SIGSTOP)
+    try:
+        child.kill()
+        launch.run()
+        launch.holds_once()
+        before = launch.files(launch.output)
+        os.kill(zombie.pid, signal.SIGCONT)
+        (outcome, *_) = wait_until(lambda: after(child, zombie.pid), "what became of it")
+        assert launch.files(launch.output) == before
+    finally:
+        for pid in (zombie.pid, raylet):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        nodes.forget(node)
+    if point != "fenced":
+        assert outcome == "refused"
+    elif not keep and outcome == "moved":
+        # Nothing can keep it from that any more; what it names counts nowhere.
+        launch.litter = launch.files(launch.checkpoint)
+        assert len(launch.litter) == 1
+    launch.ends_right()
+
+
+def after(child: Any, pid: int) -> list[str]:
+    """What a worker did since it was continued."""
+    names = [event.what for event in child.events() if event.pid == pid]
+    return names[names.index("continued") + 1 :] if "continued" in names else []
