@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
+
+from checkpoint_store import build_checkpoint_filesystem
 
 from conftest import fails_on  # isort: skip
 from states import run_ours, run_plain, wrong  # isort: skip
@@ -15,11 +20,11 @@ from states import run_ours, run_plain, wrong  # isort: skip
 ROWS = 400
 
 
-def ckpt(program, job, *options, check=True):
+def ckpt(program, job, *options):
     """`ckpt run` over the job."""
     command = [program, "run", "--input", job.input, "--output", job.output, "--checkpoint", job.checkpoint,
                "--id-column", "id", "--rows-per-task", "20", *options]  # fmt: skip
-    return subprocess.run(command, check=check, capture_output=True, text=True)
+    return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 def begin_with_ray(job, run):
@@ -90,3 +95,25 @@ def test_begun_by_ckpt_and_finished_by_plain_ray(job, ckpt_program, tmp_path, re
     lost, doubled = wrong(job, range(ROWS))
     assert lost == 0
     assert doubled == 0 if recovered else doubled >= 20
+
+
+def test_begun_by_ray_with_ours_and_finished_by_ckpt_on_s3(job, ckpt_program, s3_store, s3_root):
+    job.put(range(ROWS))
+    root = f"s3://{s3_root}/interop"
+    job.output, job.checkpoint = f"{root}/output", f"{root}/checkpoint"
+    options = s3_store.storage_options
+    files = build_checkpoint_filesystem(root, options)
+    job.configure(storage_options=options)
+    with pytest.raises(Exception, match="told to fail on 399"):
+        job.read().map_batches(fails_on(399), batch_size=10, batch_format="pyarrow").write_parquet(
+            job.output.removeprefix("s3://"), filesystem=files
+        )
+
+    def written():
+        found = files.get_file_info(fs.FileSelector(f"{s3_root}/interop/output"))
+        return [one for info in found if info.extension == "parquet"
+                for one in pq.read_table(info.path, filesystem=files)["id"].to_pylist()]  # fmt: skip
+
+    assert 0 < len(written()) < ROWS
+    ckpt(ckpt_program, job, "--storage-options", json.dumps(options))
+    assert sorted(written()) == list(range(ROWS))
