@@ -178,7 +178,9 @@ class Launch:
     def written(self) -> list[str]:
         filesystem, path = self._open(self.output)
         names = [name for name in self.files(self.output) if name.endswith(".parquet")]
-        return [one for name in names for one in pq.read_table(f"{path}/{name}", filesystem=filesystem)["id"].to_pylist()]
+        return [
+            one for name in names for one in pq.read_table(f"{path}/{name}", filesystem=filesystem)["id"].to_pylist()
+        ]
 
     def holds_once(self) -> None:
         """Each row is in the output once, and the checkpoint agrees: by its records, or by the mark that it left."""

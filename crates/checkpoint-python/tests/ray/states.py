@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from conftest import Job
 from ray.data import DataContext
 from ray.data.checkpoint import CheckpointConfig
+
+from jobs import Job
 
 #: The name that plain Ray gives to the tasks of a write.
 WRITE = "0123456789abcdef012345_0123456789abcdef0123456789abcdef"

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import fs
 
 from checkpoint_store import build_checkpoint_filesystem
+from jobs import fails_on
 
-from conftest import fails_on  # isort: skip
 from states import run_ours, run_plain, wrong  # isort: skip
 
 ROWS = 400

@@ -22,7 +22,7 @@ from checkpoint_store.ray.filesystems import locate, unwrap
 from checkpoint_store.ray.handlers import Fence, OutputHandler
 from checkpoint_store.ray.plugins import Callback, Rows, settings_of
 from checkpoint_store.ray.preflight import try_place
-from checkpoint_store.ray.sources import SOURCES, inputs_of, is_row_hash, leaves_of, schema_of
+from checkpoint_store.ray.sources import SOURCES, filter_of, inputs_of, is_row_hash, leaves_of, schema_of
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.filesystems import Options
@@ -122,7 +122,7 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
         "output": output,
         "id_column": settings.id_column,
         "row_hash": row_hash,
-        "filter": None,
+        "filter": filter_of(plan.dag) if row_hash else None,
         "version": settings.job_version,
         "inputs": inputs_of(leaves, settings.storage_options),
         "lease_url": settings.lease_url,

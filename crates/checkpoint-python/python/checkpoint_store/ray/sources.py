@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from ray.data._internal.logical.operators import AbstractFrom, InputData, ListFiles, Read, ReadFiles
+from ray.data._internal.logical.operators import AbstractFrom, Filter, InputData, ListFiles, Read, ReadFiles
 
 from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
@@ -64,6 +64,17 @@ def _makes_row_hash(leaf: Any) -> bool:
     return any(column.name == "row_hash" for column in made) or getattr(
         getattr(leaf, "datasource", None), "_include_row_hash", False
     )
+
+
+def filter_of(op: Any) -> str | None:
+    """What readers may leave out, as text: each row that they do not count changes the row hashes after it."""
+    found = [] if not isinstance(op, Filter) or op.predicate_expr is None else [op.predicate_expr]
+    if isinstance(op, SOURCES):
+        read = getattr(op, "get_current_predicate", lambda: None)()
+        found.extend([] if read is None else [read])
+    texts = [" ".join(str(one).split()) for one in found]
+    below = [] if isinstance(op, SOURCES) else [filter_of(one) for one in op.input_dependencies]
+    return "; ".join([*texts, *(text for text in below if text is not None)]) or None
 
 
 def inputs_of(leaves: list[Any], options: Options | None) -> list[dict[str, Any]] | None:
