@@ -79,6 +79,8 @@ pub(crate) struct Ready {
     pub(crate) job: JobFile,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) closed: ClosedList,
+    /// What is in the names of the tasks that another engine ran for the attempts that are closed.
+    pub(crate) writes: Vec<String>,
     pub(crate) ids: Arc<dyn IdSet>,
     pub(crate) output_schema: Option<Schema>,
     pub(crate) failed_rows: u64,
@@ -377,10 +379,15 @@ impl Attempt {
             progress.committed.clone()
         };
         self.served.flush().await;
-        let Ready { checkpoint, output, closed, fingerprint, .. } = &self.ready;
+        let Ready { checkpoint, output, closed, fingerprint, writes, .. } = &self.ready;
         let view = OutputView::read(output).await?;
         let listing = checkpoint.listing().await?;
-        let verdict = Verdict { job: Some(self.job()), closed, open: Some((self.number(), &committed)) };
+        let verdict = Verdict {
+            job: Some(self.job()),
+            closed,
+            open: Some((self.number(), &committed)),
+            writes: writes.iter().map(String::as_str).collect(),
+        };
         sweep_plan(&verdict, &listing, &view)?.run(&checkpoint.storage, Some(output)).await?;
         if keep {
             return self.lease.end(AttemptState::Succeeded).await;

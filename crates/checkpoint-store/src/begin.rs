@@ -190,7 +190,7 @@ impl Start<'_> {
         let settled = settle(fenced, Some(&output), &how).await?;
         // After the records that Ray left were found to have the job's IDs: what is created here stays.
         let job = create_job(fenced, fingerprint, options.append).await?;
-        let Settled { closed, plan, recovery, .. } = settled;
+        let Settled { closed, plan, recovery, writes, .. } = settled;
         let unread = after_merging(plan.unread, &closed.merged);
         let output_schema = plan.output_schema.as_deref().map(decode_schema).transpose()?;
         Ok(Owned::Ready(Box::new(Ready {
@@ -199,6 +199,7 @@ impl Start<'_> {
             job,
             fingerprint: (*fingerprint).clone(),
             closed,
+            writes,
             ids: plan.ids.into_set(fenced.runtime.as_ref(), options.flat_ids).await?,
             output_schema,
             failed_rows: plan.failed_rows,

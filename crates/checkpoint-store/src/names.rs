@@ -156,8 +156,26 @@ impl fmt::Display for MergedName {
 ///
 /// The separator keeps `x_100000` from claiming the files of `x_1000000`, and `job_1` those of `job_10`.
 pub(crate) fn owner<'n>(file: &str, is_known: impl Fn(&str) -> Option<&'n str>) -> Option<&'n str> {
-    let ends = |(i, c): (usize, char)| matches!(c, '-' | '.') || (c == '_' && is_row(&file[i..]));
-    file.char_indices().rev().filter(|at| ends(*at)).find_map(|(i, _)| is_known(&file[..i]))
+    file.char_indices().rev().filter(|at| is_separator(file, *at)).find_map(|(i, _)| is_known(&file[..i]))
+}
+
+/// Whether the name of a task may end before this character of the name of a file.
+fn is_separator(file: &str, (at, character): (usize, char)) -> bool {
+    matches!(character, '-' | '.') || (character == '_' && is_row(&file[at..]))
+}
+
+/// The task that wrote a file, by the name alone, where it is named as Ray names its own.
+pub(crate) fn ray_task(file: &str) -> Option<&str> {
+    let mut ends = file.char_indices().rev().filter(|at| is_separator(file, *at)).map(|(end, _)| &file[..end]);
+    ends.find(|task| ray_write(task).is_some())
+}
+
+/// The write that a task is of, where it is named as Ray names its own: `<text>_<32 hexadecimal digits>_<number>`.
+pub(crate) fn ray_write(task: &str) -> Option<&str> {
+    let (write, number) = task.rsplit_once('_')?;
+    let uuid = write.rsplit('_').next().unwrap_or_default();
+    let is_number = number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit());
+    (is_number && uuid.len() == 32 && uuid.bytes().all(|b| b.is_ascii_hexdigit())).then_some(write)
 }
 
 /// Whether the rest of a name is `_<block>_<row>.<ending>`, or that without an ending.
@@ -218,6 +236,24 @@ mod tests {
             "merged-3-000042",
         ] {
             assert_eq!(MergedName::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_rays_are_known_and_others_are_not() {
+        let write = "428f260a9ad9277e0a3c2f_990ebcd139d8990e5e9cd897a1a4af23";
+        assert_eq!(ray_write(&format!("{write}_000005")), Some(write));
+        let alone = "990ebcd139d8990e5e9cd897a1a4af23";
+        assert_eq!(ray_write(&format!("{alone}_1000000")), Some(alone));
+        for name in ["a", "part-00001", "part_000001", "data_990ebcd139d8990e5e9cd897a1a4af23", "_000001", ""] {
+            assert_eq!(ray_write(name), None, "{name}");
+        }
+        let task = format!("{write}_000005");
+        for rest in ["-0.parquet", ".csv", "_000000_000001.png"] {
+            assert_eq!(ray_task(&format!("{task}{rest}")), Some(task.as_str()));
+        }
+        for other in [format!("{task}_0_1.png"), format!("{write}-0.parquet"), task.clone(), format!("{task}x-0.csv")] {
+            assert_eq!(ray_task(&other), None, "{other}");
         }
     }
 

@@ -13,6 +13,7 @@ use crate::lease::AttemptFile;
 use crate::listing::Listing;
 use crate::merged::{self, Covered, MergedRecord};
 use crate::names::{JobId, TaskName};
+use crate::recovery::Verdict;
 use crate::sealed::read_sealed;
 
 /// How often a look is begun anew because the checkpoint changed hands meanwhile.
@@ -346,6 +347,11 @@ impl Snapshot {
         self.attempts.iter().find(|attempt| attempt.names(task)).map(|attempt| attempt.attempt)
     }
 
+    /// Whether the owner of an attempt named what this task is of.
+    pub(crate) fn is_named(&self, task: &str) -> bool {
+        self.attempt_of(task).is_some()
+    }
+
     /// Tasks that another engine ran for a closed attempt and that its list does not count: they came later.
     pub(crate) fn too_late(&self) -> impl Iterator<Item = &str> {
         let committed = self.listing.committed.iter().filter_map(|(name, _)| match name {
@@ -355,6 +361,17 @@ impl Snapshot {
         let all = committed.chain(self.listing.ray_pending.iter().map(|(stem, _)| stem.as_str()));
         all.filter(|stem| !self.closed.records.contains(*stem))
             .filter(|stem| self.attempt_of(stem).is_some_and(|attempt| attempt <= self.closed.attempt))
+    }
+
+    /// What is in the names of the tasks that another engine ran for attempts up to one.
+    pub(crate) fn writes_until(&self, attempt: u64) -> impl Iterator<Item = &str> {
+        let over = self.attempts.iter().filter(move |file| file.attempt <= attempt);
+        over.flat_map(|file| file.writes.iter().map(String::as_str))
+    }
+
+    /// What a closed list says of files. No task of the open attempt is looked at.
+    pub(crate) fn verdict<'a>(&'a self, closed: &'a ClosedList) -> Verdict<'a> {
+        Verdict { job: self.job_id(), closed, open: None, writes: self.writes_until(closed.attempt).collect() }
     }
 
     /// Our pending records of attempts that are not closed.

@@ -3,6 +3,7 @@
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RecordName;
+use crate::names::ray_write;
 use crate::snapshot::Snapshot;
 
 impl Checkpoint {
@@ -24,7 +25,7 @@ impl Snapshot {
             return Ok(());
         }
         let stranger = self.listing.committed.iter().find_map(|(name, _)| match name {
-            RecordName::Foreign(stem) if !is_rays(stem) => Some(stem),
+            RecordName::Foreign(stem) if ray_write(stem).is_none() => Some(stem),
             _ => None,
         });
         let Some(stranger) = stranger else { return Ok(()) };
@@ -33,29 +34,5 @@ impl Snapshot {
             format!("nothing says that the Parquet files here are a checkpoint's: file={stranger}.parquet url={url}"),
         )
         .with_hint("check the path; if these files are to go, delete them with `ckpt fs rm`"))
-    }
-}
-
-/// Whether a record is named as Ray names its own: `<text>_<32 hexadecimal digits>_<number>`.
-fn is_rays(stem: &str) -> bool {
-    let mut parts = stem.rsplit('_');
-    let (number, uuid) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    number.len() >= 6
-        && number.bytes().all(|b| b.is_ascii_digit())
-        && uuid.len() == 32
-        && uuid.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rays_names_are_known_and_data_sets_are_not() {
-        assert!(is_rays("428f260a9ad9277e0a3c2f_990ebcd139d8990e5e9cd897a1a4af23_000005"));
-        assert!(is_rays("990ebcd139d8990e5e9cd897a1a4af23_1000000"));
-        for name in ["a", "part-00001", "part_000001", "data_990ebcd139d8990e5e9cd897a1a4af23", "_000001", ""] {
-            assert!(!is_rays(name), "{name}");
-        }
     }
 }

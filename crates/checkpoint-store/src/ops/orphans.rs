@@ -10,7 +10,7 @@ use crate::complete::OutputView;
 use crate::error::Result;
 use crate::layout::{self, RecordName};
 use crate::names::{MergedName, TaskName};
-use crate::recovery::{Verdict, sweep_plan};
+use crate::recovery::{surely_without, sweep_plan, without_record};
 use crate::snapshot::Snapshot;
 
 /// What was found, in words, and the tasks that are not settled yet.
@@ -38,7 +38,7 @@ pub(super) async fn find_orphans(
     snapshot: &Snapshot,
     view: &OutputView,
 ) -> Result<Orphans> {
-    let verdict = Verdict { job: snapshot.job_id(), closed: &snapshot.closed, open: None };
+    let verdict = snapshot.verdict(&snapshot.closed);
     let sweep = sweep_plan(&verdict, &snapshot.listing, view)?;
     let mut records: Vec<(ObjectPath, String)> = Vec::new();
     let mut data: Vec<(ObjectPath, String)> =
@@ -72,6 +72,10 @@ pub(super) async fn find_orphans(
             data.push((ObjectPath::parse(path.as_str())?, format!("data file {path} is another job's")));
         }
     }
+    let known: HashSet<&str> = foreign(snapshot).collect();
+    for (_, path) in surely_without(checkpoint, without_record(snapshot, view, &known)).await? {
+        data.push((ObjectPath::parse(path.as_str())?, format!("data file {path} has no record")));
+    }
     let mut orphans = Orphans { pending: open.len() as u64, ..Orphans::default() };
     for (storage, candidates) in [(output, data), (&checkpoint.storage, records)] {
         for (path, what) in candidates {
@@ -82,6 +86,17 @@ pub(super) async fn find_orphans(
     }
     orphans.found.sort();
     Ok(orphans)
+}
+
+/// The names of all tasks of others that the checkpoint knows.
+fn foreign(snapshot: &Snapshot) -> impl Iterator<Item = &str> {
+    let committed = snapshot.listing.committed.iter().filter_map(|(name, _)| match name {
+        RecordName::Foreign(stem) => Some(stem),
+        _ => None,
+    });
+    let pending = snapshot.listing.ray_pending.iter().map(|(stem, _)| stem);
+    let closed = snapshot.closed.records.iter().chain(&snapshot.closed.void);
+    committed.chain(pending).chain(closed).map(String::as_str)
 }
 
 fn stem_of(record: &ObjectPath) -> &str {

@@ -9,9 +9,11 @@ mod ray;
 mod roll_forward;
 mod settle;
 mod sweep;
+mod unrecorded;
 
 pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records, whole_or_damage};
 pub(crate) use plan::{Plan, Wants};
 pub use settle::RecoveryReport;
 pub(crate) use settle::{Damage, Settled, Settling, foresee, settle};
 pub(crate) use sweep::{Verdict, delete_all, sweep_plan};
+pub(crate) use unrecorded::{surely_without, without_record};

@@ -11,6 +11,7 @@ use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::pending::{is_new, plan_own_pending};
 use super::ray::{newcomers, plan_ray_pending};
 use super::roll_forward::RollForward;
+use super::unrecorded::plan_unrecorded;
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::compact::{Restored, restore};
@@ -85,6 +86,22 @@ impl Plan {
         let name = |job: &JobId, (attempt, number)| TaskName { job: job.clone(), attempt, number }.to_string();
         let own = own.filter_map(move |task| job.map(|job| name(job, task)));
         own.chain(self.records.iter().cloned())
+    }
+
+    /// The names of all tasks of others that are known, whatever is decided of them.
+    pub(super) fn foreign<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a str> {
+        let pending = snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.as_str());
+        let damaged = self.damaged.iter().map(|(file, _)| file.strip_suffix(layout::RECORD).unwrap_or(file));
+        self.records.iter().chain(&self.void).map(String::as_str).chain(pending).chain(damaged)
+    }
+
+    /// The names of the tasks whose records were not read.
+    pub(super) fn unread_names(&self) -> BTreeSet<String> {
+        let names = self.unread.iter().map(|source| match source {
+            Source::Task(name) => vec![name.clone()],
+            Source::Merged(merged) => merged.task_names().collect(),
+        });
+        names.flatten().collect()
     }
 
     /// A task that counts and that the newest closed list did not count.
@@ -269,6 +286,7 @@ pub(crate) async fn plan(
     let Some((output, view, reader)) = output else { return Ok(plan) };
     plan_own_pending(&mut plan, checkpoint, snapshot, view, &counted).await?;
     plan_ray_pending(&mut plan, checkpoint, snapshot, (output, view, reader), &counted).await?;
+    plan_unrecorded(&mut plan, checkpoint, snapshot, view).await?;
     Ok(plan)
 }
 

@@ -7,7 +7,7 @@ use checkpoint_fs::{StorageExt, StorageRef, WriteOptions};
 use super::close::apply;
 use super::plan::{Plan, Wants, plan};
 use super::ray::without_data;
-use super::sweep::{Sweep, Verdict, sweep_plan};
+use super::sweep::{Sweep, sweep_plan};
 use crate::checkpoint::Checkpoint;
 use crate::closed::ClosedList;
 use crate::compact::{MergePolicy, MergedNames, Sizes, keep_ids, merge};
@@ -50,6 +50,8 @@ pub(crate) struct Settled {
     pub(crate) recovery: RecoveryReport,
     /// Tasks that counted and were voided by a repair.
     pub(crate) repaired: BTreeSet<String>,
+    /// What is in the names of the tasks that another engine ran for the attempts that are closed.
+    pub(crate) writes: Vec<String>,
     /// The records before the closing, and after it.
     pub(crate) before: Sizes,
     pub(crate) after: Sizes,
@@ -115,12 +117,13 @@ pub(crate) async fn settle(
         let list = plan.closed_list(attempt - 1, *attempt, (merging.merged, saved), *fingerprint);
         let Some(closed) = apply(checkpoint, output, &snapshot, &plan, list).await? else { continue };
         let listing = checkpoint.listing().await?;
-        let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
+        let verdict = snapshot.verdict(&closed);
         let mut sweep = sweep_plan(&verdict, &listing, &view)?;
         let recovery = report(&plan, &sweep);
         sweep.records.extend(verdict.stale_facts(checkpoint).await?);
         sweep.run(&checkpoint.storage, output).await?;
-        return Ok(Settled { closed, plan, recovery, repaired, before: merging.before, after: merging.after });
+        let writes = snapshot.writes_until(closed.attempt).map(str::to_owned).collect();
+        return Ok(Settled { closed, plan, recovery, repaired, writes, before: merging.before, after: merging.after });
     }
     Err(Error::conflict(format!("other jobs keep closing this checkpoint: url={}", checkpoint.url())))
 }
@@ -146,7 +149,7 @@ pub(crate) async fn foresee(
     };
     let merged = snapshot.closed.merged.clone();
     let closed = plan.closed_list(snapshot.highest_attempt(), snapshot.highest_attempt() + 1, (merged, None), None);
-    let verdict = Verdict { job: snapshot.job_id(), closed: &closed, open: None };
+    let verdict = snapshot.verdict(&closed);
     let sweep = sweep_plan(&verdict, &snapshot.listing, &view)?;
     let recovery = report(&plan, &sweep);
     Ok((plan, recovery, repaired))

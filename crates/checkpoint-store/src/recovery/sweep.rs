@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, RecordName};
 use crate::listing::Listing;
 use crate::merged::Covered;
-use crate::names::{JobId, MergedName, TaskName, owner};
+use crate::names::{JobId, MergedName, TaskName, owner, ray_task};
 
 /// What is void, file by file.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ pub(crate) struct Verdict<'a> {
     /// The open attempt and the tasks of it that are committed; everything else of it is void. Only given
     /// when none of its tasks is in flight.
     pub(crate) open: Option<(u64, &'a BTreeSet<u64>)>,
+    /// What is in the names of the tasks that another engine ran for attempts that are settled.
+    pub(crate) writes: Vec<&'a str>,
 }
 
 impl Verdict<'_> {
@@ -84,7 +86,12 @@ impl Verdict<'_> {
         if self.closed.records.contains(stem) {
             return Some(true);
         }
-        self.closed.void.contains(stem).then_some(false)
+        (self.closed.void.contains(stem) || self.is_over(stem)).then_some(false)
+    }
+
+    /// Whether a task is of a write that is over: it is void unless a list counts it.
+    fn is_over(&self, task: &str) -> bool {
+        self.writes.iter().any(|write| task.contains(write))
     }
 }
 
@@ -150,10 +157,13 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
                 void(&mut sweep, task.to_string());
                 sweep.data.insert(ObjectPath::parse(path.as_str())?);
             }
-        } else if let Some(stem) = owner(file, |s| known.get(s).copied())
-            && verdict.foreign(stem) == Some(false)
-        {
-            void(&mut sweep, stem.to_owned());
+        } else if let Some(stem) = owner(file, |s| known.get(s).copied()) {
+            if verdict.foreign(stem) == Some(false) {
+                void(&mut sweep, stem.to_owned());
+                sweep.data.insert(ObjectPath::parse(path.as_str())?);
+            }
+        } else if ray_task(file).is_some_and(|task| verdict.is_over(task)) {
+            // Its record is gone, or came to nothing.
             sweep.data.insert(ObjectPath::parse(path.as_str())?);
         }
     }
@@ -221,7 +231,7 @@ mod tests {
         listing.ray_pending.push(("x_1000000".into(), ObjectMeta::new(1)));
         listing.ray_pending.push(("abcdefghijklmnop-1-000003".into(), ObjectMeta::new(1)));
         listing.committed.push((RecordName::Foreign("x_100000-late".into()), ObjectMeta::new(1)));
-        let verdict = Verdict { job: Some(&job), closed: &closed, open: None };
+        let verdict = Verdict { job: Some(&job), closed: &closed, open: None, writes: Vec::new() };
         let sweep = sweep_plan(&verdict, &listing, &output).unwrap();
         let data: Vec<&str> = sweep.data.iter().map(ObjectPath::as_str).collect();
         assert_eq!(

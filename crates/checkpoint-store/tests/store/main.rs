@@ -21,4 +21,5 @@ mod ray_fixtures;
 mod requests;
 mod saved_set;
 mod small_job;
+mod unrecorded;
 mod zombies;
