@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from skipped_cases import SKIPPED
 
-from stores import TestStore
+from stores import TestStore, program
 
 
 def _stored(scheme: str) -> Iterator[TestStore]:
@@ -53,6 +53,12 @@ def gs_store() -> Iterator[TestStore]:
 def az_store() -> Iterator[TestStore]:
     """Azurite."""
     yield from _stored("az")
+
+
+@pytest.fixture(scope="session")
+def ckpt_program() -> str:
+    """The program ``ckpt``."""
+    return program("ckpt", "CKPT_PROGRAM")
 
 
 @pytest.fixture(scope="session")

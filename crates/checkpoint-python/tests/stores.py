@@ -18,7 +18,7 @@ class TestStore:
 
     def __init__(self, scheme: str) -> None:
         self._process = subprocess.Popen(
-            [_program("test-store", "CKPT_TEST_STORE"), scheme],
+            [program("test-store", "CKPT_TEST_STORE"), scheme],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +64,8 @@ class TestStore:
         return json.loads(line)
 
 
-def _program(name: str, variable: str) -> str:
+def program(name: str, variable: str) -> str:
+    """The path of a program of the same sources."""
     given = os.environ.get(variable)
     if given is None:
         target = os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[3] / "target")
@@ -72,9 +73,3 @@ def _program(name: str, variable: str) -> str:
     if not Path(given).is_file():
         pytest.fail(f"{given} is not built: run `just test-python`", pytrace=False)
     return given
-
-
-@pytest.fixture(scope="session")
-def ckpt_program() -> str:
-    """The program ``ckpt``, of the same sources."""
-    return _program("ckpt", "CKPT_PROGRAM")

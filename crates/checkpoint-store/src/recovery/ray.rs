@@ -109,7 +109,9 @@ pub(super) async fn without_data(
     let wanted = Wanted::committed(sources, &snapshot.listing)?;
     let whole = |_: &str, loaded: Loaded, _: &Bytes| Ok(loaded);
     let mut gone = Vec::new();
-    let mut records = std::pin::pin!(load_records(checkpoint, wanted, plan.id_column.clone(), whole));
+    // Without a job each record names its own column, and the data tells whether there is one of that name.
+    let column = snapshot.fingerprint.as_ref().map(|job| job.id_column.clone());
+    let mut records = std::pin::pin!(load_records(checkpoint, wanted, column, whole));
     while let Some(next) = records.next().await {
         let (name, Loaded::Whole(record)) = next? else { continue };
         if !plan.records.contains(&name) {

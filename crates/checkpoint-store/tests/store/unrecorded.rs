@@ -118,6 +118,24 @@ async fn a_record_of_rays_that_is_gone_or_empty_is_named_and_repaired() {
     }
 }
 
+/// Without a job nothing says which column is right, but the data does.
+#[tokio::test]
+async fn a_record_of_rays_of_another_column_is_repaired() {
+    for wrong in 0..2 {
+        let world = World::new(true);
+        for number in 0..2 {
+            task(&world, &format!("{WRITE}_{number:06}"), &IDS[number * 3..][..3]).await;
+        }
+        world.put(&world.checkpoint, &record(WRITE, wrong), parquet("key", &column(&IDS[..3]))).await;
+        let error = world.begin().await.expect_err("damaged");
+        assert!(error.to_string().contains(&record(WRITE, wrong)), "{error}");
+        let repaired = recover(&world, false, true).await;
+        assert_eq!((repaired.repaired_tasks, repaired.deleted_files), (1, 1));
+        assert_eq!(world.run(&IDS, true).await.expect("runs"), Done::Processed(5));
+        world.holds_once(&IDS).await;
+    }
+}
+
 /// It may be at work yet: what it has said by the time that it is asked for is settled as ever.
 #[tokio::test]
 async fn a_task_that_is_pending_is_not_gone() {

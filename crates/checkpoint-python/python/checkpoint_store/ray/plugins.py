@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import ray
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.data.block import BlockAccessor
 from ray.data.checkpoint import CheckpointFilter, CheckpointManager
 
-from checkpoint_store.ids import IdSet
 from checkpoint_store.ray import runs
+from checkpoint_store.ray.rows import Rows
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.settings import Settings
@@ -53,31 +52,6 @@ class Filter(CheckpointFilter):
 
     def filter_rows_for_block(self, block: Any) -> pa.Table:
         return self._rows(block if isinstance(block, pa.Table) else BlockAccessor.for_block(block).to_arrow())
-
-
-class Rows:
-    """The rows of a table that are left, by a set of IDs in the object store."""
-
-    _opened: ClassVar[dict[Any, IdSet | None]] = {}
-
-    def __init__(self, ref: Any, id_column: str) -> None:
-        self.ref, self.id_column = ref, id_column
-
-    def __call__(self, table: pa.Table) -> pa.Table:
-        if table.num_rows == 0:
-            return table
-        ids = self._ids()
-        return table.slice(0, 0) if ids is None else ids.filter(table, self.id_column)
-
-    def _ids(self) -> IdSet | None:
-        """None where all rows are done."""
-        opened = Rows._opened
-        if self.ref not in opened:
-            buffer = ray.get(self.ref)
-            # A process serves one set at a time.
-            opened.clear()
-            opened[self.ref] = None if buffer is None else IdSet.from_buffer(memoryview(buffer))
-        return opened[self.ref]
 
 
 class Callback(ExecutionCallback):

@@ -20,12 +20,13 @@ from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.ray import checks, runs
 from checkpoint_store.ray.filesystems import locate, unwrap
 from checkpoint_store.ray.handlers import Fence, OutputHandler
-from checkpoint_store.ray.plugins import Callback, Rows, settings_of
+from checkpoint_store.ray.plugins import Callback, settings_of
 from checkpoint_store.ray.preflight import try_place
 from checkpoint_store.ray.sources import SOURCES, filter_of, inputs_of, is_row_hash, leaves_of, schema_of
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.filesystems import Options
+    from checkpoint_store.ray.rows import Rows
     from checkpoint_store.ray.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class FilterRule(Rule):
         run = runs.run_of(settings)
         if run.dag != plan.dag.dag_str:
             return plan
-        dag = _filtered(plan.dag, run.ids_ref(), settings.id_column)
+        dag = _filtered(plan.dag, run.left_out())
         run.is_filtered = True
         return plan if dag is plan.dag else LogicalPlan(dag, plan.context)
 
@@ -124,7 +125,7 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
         "row_hash": row_hash,
         "filter": filter_of(plan.dag) if row_hash else None,
         "version": settings.job_version,
-        "inputs": inputs_of(leaves, settings.storage_options),
+        "inputs": inputs_of(leaves, settings.storage_options, row_hash),
         "lease_url": settings.lease_url,
         "assume_exclusive": settings.assume_exclusive,
         "allow_changed_read": settings.allow_changed_read,
@@ -168,16 +169,16 @@ def _guard(datasink: Any, output: str, options: Options | None, settings: Settin
     datasink.path = root
 
 
-def _filtered(op: Any, ref: Any, id_column: str) -> Any:
+def _filtered(op: Any, rows: Rows | None) -> Any:
     """The plan with a filter behind each source."""
-    if ref is None:
+    if rows is None:
         return op
     if isinstance(op, MapBatches) and isinstance(op.fn, functools.partial) and op.fn.func is _left:
         return op
     if isinstance(op, SOURCES):
-        fn = functools.partial(_left, rows=Rows(ref, id_column))
+        fn = functools.partial(_left, rows=rows)
         return MapBatches(fn=fn, input_dependencies=[op], can_modify_num_rows=True, batch_format="pyarrow")
-    inputs = [_filtered(one, ref, id_column) for one in op.input_dependencies]
+    inputs = [_filtered(one, rows) for one in op.input_dependencies]
     same = all(new is old for new, old in zip(inputs, op.input_dependencies, strict=True))
     return op if same else op._with_new_input_dependencies(inputs)
 

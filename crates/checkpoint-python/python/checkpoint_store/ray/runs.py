@@ -10,7 +10,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_store import _native
-from checkpoint_store.errors import CheckpointError
+from checkpoint_store.errors import BadDataError, CheckpointError
+from checkpoint_store.ray.rows import Rows
+from checkpoint_store.ray.tally import Tally
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.filesystems import Options
@@ -46,6 +48,7 @@ class Run:
         self._datasink: Any = None
         self._is_running = False
         self._ids_ref: Any = None
+        self._tally: Tally | None = None
         #: The plan as a round of Ray's optimizer finds it.
         self.dag: str | None = None
         #: Whether the plan leaves out the rows that are done.
@@ -101,6 +104,15 @@ class Run:
                 self._ids_ref = ray.put(np.frombuffer(memoryview(self._attempt.ids), dtype=np.uint8))
         return self._ids_ref
 
+    def left_out(self) -> Rows | None:
+        """What leaves out the rows that are done, and counts them; none where nothing is done."""
+        ref = self.ids_ref()
+        if ref is None:
+            return None
+        if self._tally is None and not self.is_complete:
+            self._tally = Tally()
+        return Rows(ref, self.settings.id_column, self._tally)
+
     def start(self, writes: list[str]) -> None:
         """Writes down whose tasks are this attempt's, before the first of them starts."""
         if self._attempt is not None:
@@ -110,8 +122,10 @@ class Run:
     def succeed(self) -> None:
         """Ends the job: all rows are done, and no task is in flight."""
         attempt, self._attempt = self._attempt, None
+        left_out = self._tally.total() if self._tally is not None else 0
         self._forget()
         if attempt is not None:
+            _check_left_out(attempt, left_out)
             rows = attempt.finish(not self.settings.delete_on_success)
             logger.info("the job is complete: %d rows: %s", rows, self.settings.checkpoint_url)
 
@@ -128,7 +142,19 @@ class Run:
     def _forget(self) -> None:
         self.attempt = None
         self._datasink, self._is_running, self._ids_ref, self.dag, self.is_complete = None, False, None, None, False
-        self.is_filtered = False
+        self.is_filtered, self._tally = False, None
+
+
+def _check_left_out(attempt: _native.ClusterAttempt, left_out: int) -> None:
+    """Refuses the end of a job whose input has an ID in several rows, one of which was done before."""
+    if left_out <= attempt.rows:
+        return
+    attempt.end("failed")
+    raise BadDataError(
+        f"the input repeats IDs that were done: rows={left_out} ids={attempt.rows}\nhint: the rows beyond the first of "
+        "an ID were left out and are not in the output; give each row an ID of its own, and begin again with a fresh "
+        "checkpoint and output"
+    )
 
 
 @atexit.register

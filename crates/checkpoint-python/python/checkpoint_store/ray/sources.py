@@ -77,18 +77,21 @@ def filter_of(op: Any) -> str | None:
     return "; ".join([*texts, *(text for text in below if text is not None)]) or None
 
 
-def inputs_of(leaves: list[Any], options: Options | None) -> list[dict[str, Any]] | None:
-    """The files that are read, with sizes and versions; none where nobody can tell."""
+def inputs_of(leaves: list[Any], options: Options | None, row_hash: bool) -> list[dict[str, Any]] | None:
+    """The files that are read, with sizes and versions; none where nobody can tell.
+
+    Row hashes are made of the path as Ray spells it, so that is what their files are called by.
+    """
     files: dict[str, dict[str, Any]] = {}
     for leaf in leaves:
-        found = _files_of(leaf, options)
+        found = _files_of(leaf, options, row_hash)
         if found is None:
             return None
         files.update((one["path"], one) for one in found)
     return [files[path] for path in sorted(files)]
 
 
-def _files_of(leaf: Any, options: Options | None) -> list[dict[str, Any]] | None:
+def _files_of(leaf: Any, options: Options | None, row_hash: bool) -> list[dict[str, Any]] | None:
     listing = leaf.input_dependencies[0] if isinstance(leaf, ReadFiles) else None
     known: list[str] | None = None
     if isinstance(listing, ListFiles):
@@ -102,8 +105,11 @@ def _files_of(leaf: Any, options: Options | None) -> list[dict[str, Any]] | None
     try:
         for path in paths:
             url, found = locate(path, filesystem, options)
-            store = StoreHandler(url.partition("://")[0], found).store
-            files.update(_below(store, unwrap(url), endings))
+            handler = StoreHandler(url.partition("://")[0], found)
+            place = handler.normalize_path(unwrap(url))
+            spelled = unwrap(path).rstrip("/") if row_hash else place
+            below = _below(handler.store, place, endings)
+            files.update((spelled + name.removeprefix(place), known) for name, known in below.items())
     except InvalidConfigError:
         # Its store cannot be told, and Ray reads it all the same.
         return None
