@@ -1,19 +1,23 @@
 //! An attempt whose tasks another engine runs, on any machine of a cluster.
 
+use std::num::NonZeroUsize;
 use std::process;
+use std::sync::Arc;
 
 use checkpoint_fs::{Location, Registry, StorageOptions, StorageRef};
 use checkpoint_store::{
     Attempt, AttemptState, Begin, BeginOptions, Checkpoint, CompactIdSet, Error, ErrorKind, Fingerprint, IdClass,
-    InputFile, ParquetIds, RecoveryReport, Result, SystemRuntime,
+    InputFile, ParquetIds, ReadElsewhere, RecoveryReport, Result, SystemRuntime, read_part,
 };
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use crate::capsule::import;
 use crate::error::{raised, store_raised};
 use crate::ids::IdSet;
+use crate::machines::Machines;
 use crate::runtime::wait;
 
 /// What the engine's side knows of the job. What it does not know is taken over from attempts before.
@@ -67,7 +71,7 @@ impl Places {
         Ok(Self { job, checkpoint, output, fingerprint })
     }
 
-    async fn begin(&self) -> Result<Begin> {
+    async fn begin(&self, elsewhere: Option<ReadElsewhere>) -> Result<Begin> {
         let mut fingerprint = self.fingerprint.clone();
         if let Some(recorded) = self.checkpoint.recorded_fingerprint(&self.output).await {
             fingerprint.fill_unknown(&recorded);
@@ -75,6 +79,7 @@ impl Places {
         }
         let mut options = BeginOptions::default();
         options.flat_ids = true;
+        options.elsewhere = elsewhere;
         options.append = self.job.append;
         options.allow_changed_read = self.job.allow_changed_read;
         options.lease.assume_exclusive = self.job.assume_exclusive;
@@ -98,15 +103,22 @@ pub(crate) struct ClusterAttempt {
 #[pymethods]
 impl ClusterAttempt {
     /// Takes the lease, closes the past and loads the IDs that are done. `id_type` is an empty array of the type of the
-    /// IDs, where it is known. Where the job has ended before, its rows, and no attempt.
+    /// IDs, where it is known. `read_parts`, with how many parts there may be and from how many bytes of records on it is
+    /// asked, has records read on other machines. Where the job has ended before, its rows, and no attempt.
     #[staticmethod]
-    #[pyo3(signature = (job, storage_options = None, id_type = None))]
+    #[pyo3(signature = (job, storage_options = None, id_type = None, read_parts = None))]
     fn begin(
         py: Python<'_>,
         job: &str,
         storage_options: Option<&str>,
         id_type: Option<&Bound<'_, PyAny>>,
+        read_parts: Option<(Py<PyAny>, NonZeroUsize, u64)>,
     ) -> PyResult<(Option<Self>, u64)> {
+        let elsewhere = read_parts.map(|(read, parts, at_least)| {
+            let mut elsewhere = ReadElsewhere::new(Arc::new(Machines::new(read)), parts);
+            elsewhere.at_least = at_least;
+            elsewhere
+        });
         let options = storage_options.map_or_else(|| Ok(StorageOptions::new()), StorageOptions::from_json);
         let options = options.map_err(|e| raised(py, &e))?;
         let class = match id_type {
@@ -122,7 +134,7 @@ impl ClusterAttempt {
         })?;
         let begun = wait(py, async {
             let places = Places::open(job, &options, class).await?;
-            let begun = places.begin().await?;
+            let begun = places.begin(elsewhere).await?;
             Ok((places, begun))
         })?;
         let (places, begun) = begun.map_err(|e: Error| store_raised(py, &e))?;
@@ -134,6 +146,24 @@ impl ClusterAttempt {
             }
             _ => Err(store_raised(py, &Error::conflict("the checkpoint is in a state that is not known here"))),
         }
+    }
+
+    /// What `read_parts` does with a part, on any machine: reads the records that it names.
+    #[staticmethod]
+    #[pyo3(signature = (checkpoint, part, storage_options = None))]
+    fn read_part<'py>(
+        py: Python<'py>,
+        checkpoint: &str,
+        part: &str,
+        storage_options: Option<&str>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let options = storage_options.map_or_else(|| Ok(StorageOptions::new()), StorageOptions::from_json);
+        let options = options.map_err(|e| raised(py, &e))?;
+        let answer = wait(py, async {
+            let storage = Registry::from_process().open_location(&Location::parse(checkpoint)?, &options).await?;
+            read_part(&Checkpoint::new(storage, SystemRuntime::shared()), part).await
+        })?;
+        answer.map(|bytes| PyBytes::new(py, &bytes)).map_err(|e: Error| store_raised(py, &e))
     }
 
     /// The number of the attempt, from 1.
@@ -206,7 +236,7 @@ impl ClusterAttempt {
             let Some(attempt) = self.attempt.lock().await.take() else { return Err(ended()) };
             attempt.end(AttemptState::Succeeded).await?;
             // The next attempt decides what counts of this one, and keeps whoever is late out of it.
-            let Begin::Attempt(closing) = self.places.begin().await? else {
+            let Begin::Attempt(closing) = self.places.begin(None).await? else {
                 return Err(Error::conflict("another job has ended this checkpoint meanwhile"));
             };
             let rows = closing.rows();

@@ -15,6 +15,7 @@ mod filesystem;
 mod fingerprint;
 mod ids;
 mod listing;
+mod machines;
 mod pipeline;
 mod places;
 mod reading;

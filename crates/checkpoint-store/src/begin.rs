@@ -16,7 +16,7 @@ use crate::job::{Fingerprint, JobFile};
 use crate::layout;
 use crate::lease::{AttemptState, Lease, LeaseOptions, timestamp};
 use crate::names::JobId;
-use crate::recovery::{Damage, Settled, Settling, Wants, settle};
+use crate::recovery::{Damage, ReadElsewhere, Settled, Settling, Wants, settle};
 use crate::schema::decode_schema;
 use crate::snapshot::Snapshot;
 
@@ -37,6 +37,8 @@ pub struct BeginOptions {
     pub ids: IdSetOptions,
     /// Make one buffer of the IDs, for [`IdSet::buffer`](crate::IdSet::buffer), whatever the merge costs.
     pub flat_ids: bool,
+    /// Have records read on other machines too.
+    pub elsewhere: Option<ReadElsewhere>,
     /// Merge records when there are more small ones than this; `None` never. Each costs a request and some
     /// milliseconds at every start.
     pub compact_above: Option<u64>,
@@ -52,6 +54,7 @@ impl Default for BeginOptions {
             append: false,
             ids: IdSetOptions::default(),
             flat_ids: false,
+            elsewhere: None,
             compact_above: Some(10_000),
             merge: MergeOptions::default(),
         }
@@ -182,7 +185,12 @@ impl Start<'_> {
         let how = Settling {
             attempt: lease.attempt(),
             fingerprint: held,
-            wants: Wants { job: Some(fingerprint), ids: options.ids.clone(), reread: false },
+            wants: Wants {
+                job: Some(fingerprint),
+                ids: options.ids.clone(),
+                reread: false,
+                elsewhere: options.elsewhere.as_ref(),
+            },
             reader: *reader,
             damage: Damage::Refuse,
             merge: options.compact_above.map_or(MergePolicy::Never, |above| MergePolicy::Above(above, options.merge)),

@@ -105,7 +105,7 @@ pub use ops::{
 };
 pub use preview::{Preview, preview};
 pub use record::{DataFile, RecordFacts};
-pub use recovery::RecoveryReport;
+pub use recovery::{PartReader, ReadElsewhere, RecoveryReport, read_part};
 pub use runtime::{Liveness, ProcessIdentity, Runtime, RuntimeRef, SystemRuntime, TaskHandle};
 pub use schema::{decode_schema, encode_schema};
 pub use snapshot::Snapshot;

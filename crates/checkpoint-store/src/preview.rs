@@ -85,7 +85,7 @@ async fn look(
     }
     snapshot.refuse_headless(checkpoint.url())?;
     compare(&snapshot, fingerprint, options.allow_changed_read, checkpoint.url())?;
-    let wants = Wants { job: Some(fingerprint), ids: options.ids.clone(), reread: false };
+    let wants = Wants { job: Some(fingerprint), ids: options.ids.clone(), ..Wants::default() };
     let (plan, recovery, _) = foresee(checkpoint, &snapshot, wants, output, reader, Damage::Refuse).await?;
     let ids = plan.ids.into_set(checkpoint.runtime.as_ref(), false).await?;
     Ok(Preview { already_complete: None, ids, recovery })

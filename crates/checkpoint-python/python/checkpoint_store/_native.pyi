@@ -1,6 +1,7 @@
 import builtins
 import os
 from asyncio import Future
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 from typing_extensions import Buffer
@@ -139,8 +140,13 @@ class Task:
 class ClusterAttempt:
     @staticmethod
     def begin(
-        job: str, storage_options: str | None = None, id_type: Any = None
+        job: str,
+        storage_options: str | None = None,
+        id_type: Any = None,
+        read_parts: tuple[Callable[[list[str]], list[bytes | None]], int, int] | None = None,
     ) -> tuple[ClusterAttempt | None, int]: ...
+    @staticmethod
+    def read_part(checkpoint: str, part: str, storage_options: str | None = None) -> bytes: ...
     @property
     def number(self) -> int: ...
     @property

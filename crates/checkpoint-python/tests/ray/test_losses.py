@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray.data.checkpoint.checkpoint_filter import IdColumnCheckpointManager
 
-from checkpoint_store.errors import BadDataError, ConflictError
+from checkpoint_store.errors import BadDataError
 from checkpoint_store.ray import run_with_resume
 from jobs import fails_on
 

@@ -65,6 +65,11 @@ impl Gathered {
         self.pushed.get_or_insert_with(|| Arc::new(IdSetBuilder::new(options.clone()))).clone()
     }
 
+    /// The secret of the keys.
+    pub(crate) fn hash_key(&self) -> HashKey {
+        self.options.key_or_random()
+    }
+
     /// The class of the IDs so far.
     pub(crate) fn class(&self) -> Option<&IdClass> {
         self.pushed.as_ref().and_then(|builder| builder.class()).or_else(|| self.set.class())

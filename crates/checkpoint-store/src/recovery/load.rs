@@ -77,8 +77,8 @@ impl Wanted {
             listing.committed.iter().map(|(name, meta)| (name.stem(), meta.size)).collect();
         let wanted = |source: Source| match source {
             Source::Task(name) => {
-                let file = File::Task { path: layout::committed(&name)?, named: true };
-                Ok(Self { size: sizes.get(&name).copied(), file, name })
+                let size = sizes.get(&name).copied();
+                Self::task(name, size)
             }
             Source::Merged(merged) => {
                 // Files of a few bytes an ID become keys of many.
@@ -87,6 +87,14 @@ impl Wanted {
             }
         };
         sources.into_iter().map(wanted).collect()
+    }
+
+    /// The committed record of a task, of a size that is known or not.
+    ///
+    /// # Errors
+    /// As [`Wanted::committed`].
+    pub(crate) fn task(name: String, size: Option<u64>) -> Result<Self> {
+        Ok(Self { size, file: File::Task { path: layout::committed(&name)?, named: true }, name })
     }
 
     /// A pending record as we write it.

@@ -1,6 +1,7 @@
 //! Recovery: what counts of the past, decided once and for all, and what does not, swept away.
 
 mod close;
+mod elsewhere;
 mod gather;
 mod load;
 mod pending;
@@ -11,6 +12,7 @@ mod settle;
 mod sweep;
 mod unrecorded;
 
+pub use elsewhere::{PartReader, ReadElsewhere, read_part};
 pub(crate) use load::{Loaded, Wanted, class_problem, first_class, load_records, whole_or_damage};
 pub(crate) use plan::{Plan, Wants};
 pub use settle::RecoveryReport;

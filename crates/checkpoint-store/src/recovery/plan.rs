@@ -6,6 +6,7 @@ use bytes::Bytes;
 use checkpoint_fs::{StorageExt, StorageRef};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+use super::elsewhere::{Asked, ReadElsewhere, Taken as Read, read_elsewhere};
 use super::gather::Gathered;
 use super::load::{Loaded, Wanted, class_problem, first_class, load_records};
 use super::pending::{is_new, plan_own_pending};
@@ -209,6 +210,22 @@ impl Brief {
     }
 }
 
+impl From<Read> for Brief {
+    fn from(read: Read) -> Self {
+        Self { rows: read.rows, id_column: read.id_column, facts: read.facts }
+    }
+}
+
+/// How committed records are read.
+#[derive(Debug, Clone, Copy)]
+struct Reading<'a> {
+    checkpoint: &'a Checkpoint,
+    snapshot: &'a Snapshot,
+    id_class: Option<&'a str>,
+    row_hash: bool,
+    elsewhere: Option<&'a ReadElsewhere>,
+}
+
 /// A committed record after its IDs were gathered.
 #[derive(Debug)]
 enum Taken {
@@ -226,6 +243,8 @@ pub(crate) struct Wants<'a> {
     pub(crate) ids: IdSetOptions,
     /// Every record is read, though a saved set may have its IDs.
     pub(crate) reread: bool,
+    /// Who may read them.
+    pub(crate) elsewhere: Option<&'a ReadElsewhere>,
 }
 
 /// Decides what counts of everything before the open attempt.
@@ -246,7 +265,9 @@ pub(crate) async fn plan(
     let job = wants.job.or(snapshot.fingerprint.as_ref());
     let id_column = job.map(|f| f.id_column.clone());
     let id_class = job.and_then(|f| f.known_class()).map(str::to_owned);
-    let ids = IdSetOptions { row_hash: job.is_some_and(|f| f.row_hash), ..wants.ids };
+    let row_hash = job.is_some_and(|f| f.row_hash);
+    let ids = IdSetOptions { row_hash, ..wants.ids };
+    let elsewhere = wants.elsewhere.filter(|_| !wants.reread);
     let mut plan = Plan {
         void: snapshot.closed.void.iter().cloned().chain(snapshot.too_late().map(str::to_owned)).collect(),
         id_column: id_column.clone(),
@@ -272,13 +293,14 @@ pub(crate) async fn plan(
     }
     let newcomers = newcomers(storage, snapshot, &names, &plan.void).await?;
     let counted: BTreeSet<String> = names.iter().chain(&newcomers).cloned().collect();
-    plan.count_all(checkpoint, snapshot, sources, id_class.as_deref()).await?;
+    let how = Reading { checkpoint, snapshot, id_class: id_class.as_deref(), row_hash, elsewhere };
+    plan.count_all(&how, sources).await?;
     let newcomers = newcomers.into_iter().map(Source::Task).collect();
     if snapshot.has_closed {
         plan.ids.freeze(runtime).await?;
         plan.count_late(checkpoint, snapshot, newcomers, id_class.as_deref()).await?;
     } else {
-        plan.count_all(checkpoint, snapshot, newcomers, id_class.as_deref()).await?;
+        plan.count_all(&how, newcomers).await?;
         plan.ids.freeze(runtime).await?;
     }
     plan.damaged.sort();
@@ -302,18 +324,26 @@ pub(super) async fn those_committed(storage: &StorageRef, names: Vec<String>) ->
 impl Plan {
     /// Loads committed records and counts them, whatever their IDs; what cannot be read is kept as damaged. They
     /// were settled before, or nothing was before them; `verify` finds the doubles.
-    async fn count_all(
-        &mut self,
-        checkpoint: &Checkpoint,
-        snapshot: &Snapshot,
-        sources: Vec<Source>,
-        id_class: Option<&str>,
-    ) -> Result<()> {
-        let wanted = Wanted::committed(sources, &snapshot.listing)?;
+    async fn count_all(&mut self, how: &Reading<'_>, mut sources: Vec<Source>) -> Result<()> {
+        let Reading { checkpoint, snapshot, id_class, row_hash, elsewhere } = *how;
         let others = match (id_class, self.ids.class()) {
-            (None, None) => first_class(checkpoint, &wanted, self.id_column.as_deref()).await?,
+            (None, None) => {
+                let wanted = Wanted::committed(sources.clone(), &snapshot.listing)?;
+                first_class(checkpoint, &wanted, self.id_column.as_deref()).await?
+            }
             (_, others) => others.cloned(),
         };
+        if let Some(elsewhere) = elsewhere {
+            let class = id_class.map(str::to_owned).or_else(|| others.as_ref().map(ToString::to_string));
+            let hash_key = self.ids.hash_key();
+            let asked = Asked { id_column: self.id_column.clone(), id_class: class, row_hash, hash_key };
+            let (listing, builder) = (&snapshot.listing, self.ids.builder());
+            for read in read_elsewhere(elsewhere, &asked, &mut sources, listing, &builder).await {
+                self.add(snapshot, &read.name);
+                self.count(&read.name.clone(), read.into());
+            }
+        }
+        let wanted = Wanted::committed(sources, &snapshot.listing)?;
         let builder = self.ids.builder();
         let id_class = id_class.map(str::to_owned);
         let take = move |_: &str, loaded: Loaded, _: &Bytes| {

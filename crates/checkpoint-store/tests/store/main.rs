@@ -10,6 +10,7 @@ mod compaction_repair;
 mod crash_storage;
 mod crashes;
 mod damage;
+mod elsewhere;
 mod ends;
 mod fingerprints;
 mod golden;

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from checkpoint_store import _native
 from checkpoint_store.errors import BadDataError, CheckpointError
+from checkpoint_store.ray.parts import read_parts
 from checkpoint_store.ray.rows import Rows
 from checkpoint_store.ray.tally import Tally
 
@@ -71,7 +72,8 @@ class Run:
         self.end("interrupted" if self._is_running else "failed")
         self._end_others()
         text = json.dumps(options) if options else None
-        attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type)
+        parts = read_parts(job["checkpoint"], options)
+        attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type, parts)
         self._attempt, self._datasink, self.rows = attempt, datasink, rows
         self.is_complete = attempt is None
         self.attempt = (attempt.number, attempt.nonce) if attempt is not None else None

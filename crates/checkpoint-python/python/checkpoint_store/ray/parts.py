@@ -1,0 +1,54 @@
+"""The records of a checkpoint, read by tasks on all machines of the cluster, a part by each."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import ray
+
+from checkpoint_store import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from checkpoint_store.ray.filesystems import Options
+
+logger = logging.getLogger(__name__)
+
+#: Bytes of records from which on it pays to have them read on other machines.
+AT_LEAST = 64 << 20
+#: Parts for each processor: what one takes longer for, others make up for.
+_PARTS = 2
+#: Parts at the most.
+_MOST = 512
+
+
+def read_parts(
+    checkpoint: str, options: Options | None
+) -> tuple[Callable[[list[str]], list[bytes | None]], int, int] | None:
+    """What the native side asks to have records read; none where the driver's machine is the only one."""
+    others = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if len(others) < 2:
+        return None
+    processors = int(sum(node["Resources"]["CPU"] for node in others))
+    text = json.dumps(options) if options else None
+
+    def read(parts: list[str]) -> list[bytes | None]:
+        task = ray.remote(max_retries=3)(_read)
+        return [_answer(ref) for ref in [task.remote(checkpoint, part, text) for part in parts]]
+
+    return read, max(1, min(_PARTS * processors, _MOST)), AT_LEAST
+
+
+def _read(checkpoint: str, part: str, options: str | None) -> bytes:
+    return _native.ClusterAttempt.read_part(checkpoint, part, options)
+
+
+def _answer(ref: Any) -> bytes | None:
+    try:
+        return bytes(ray.get(ref))
+    except Exception as error:
+        logger.warning("a part of the records was not read by its task, and is read by the driver: %s", error)
+        return None
