@@ -255,7 +255,8 @@ pub struct DeleteFailure {
 /// store holds for it.
 #[async_trait]
 pub trait StorageWriter: Debug + Send {
-    /// Adds bytes. Backends buffer as their protocol needs (8 MiB parts at most twice in memory).
+    /// Adds bytes. Backends buffer as their protocol needs, and send several parts at the same time where it
+    /// allows that: at most six parts of 8 MiB are in memory.
     ///
     /// # Errors
     /// A failed upload; the writer can only be aborted then, and after a future of this was dropped half way:
@@ -293,8 +294,9 @@ pub trait Storage: Debug + Send + Sync + 'static {
     /// Reads an object, or a range of it, whole. A missing object is `NotFound`; a directory too.
     async fn read(&self, path: &ObjectPath, options: ReadOptions) -> Result<ReadResult>;
 
-    /// Writes a whole object in one atomic, durable step (one request on an object store; on POSIX a
-    /// temporary file, fsync, rename, fsync of the directory and of directories made on the way).
+    /// Writes a whole object in one atomic, durable step (one request on an object store, or parts that one
+    /// request completes where it is long and may replace; on POSIX a temporary file, fsync, rename, fsync of
+    /// the directory and of directories made on the way).
     /// Missing parent directories are made. `IfAbsent` needs `write_if_absent`.
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome>;
 

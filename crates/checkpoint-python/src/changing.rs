@@ -13,9 +13,7 @@ use futures::{StreamExt, stream};
 use crate::error::{Failure, Outcome, settled};
 use crate::session::{Place, Session};
 
-/// Longer objects are written in parts, not in one request.
-const ONE_REQUEST: usize = 64 << 20;
-/// What is handed to a writer at once.
+/// What is read at once of an object that goes on to another place.
 const PIECE: usize = 8 << 20;
 /// Changes at once, where many are asked for.
 const CHANGES: usize = 64;
@@ -29,21 +27,7 @@ impl Session {
         let place = self.place(&path)?;
         let storage = self.storage(&place.root).await?;
         let options = WriteOptions::new().mode(mode(if_absent));
-        if bytes.len() <= ONE_REQUEST {
-            return settled(storage.write(&place.path, bytes, options).await);
-        }
-        let mut writer = storage.writer(&place.path, options).await?;
-        let mut at = 0;
-        while at < bytes.len() {
-            let end = bytes.len().min(at + PIECE);
-            if let Err(error) = writer.write(bytes.slice(at..end)).await {
-                // The error of the write is what there is to tell.
-                let _ = writer.abort().await;
-                return Err(error.into());
-            }
-            at = end;
-        }
-        settled(writer.finish().await)
+        settled(storage.write(&place.path, bytes, options).await)
     }
 
     /// Writes many objects, at the same time.

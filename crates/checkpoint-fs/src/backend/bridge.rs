@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures::stream;
 use http::HeaderMap;
-use opendal::{Buffer, HttpBody, HttpTransport, HttpTransporter, OperationContext, Operator};
+use opendal::{Buffer, Executor, HttpBody, HttpTransport, HttpTransporter, OperationContext, Operator};
+use tokio::sync::Notify;
 
+use super::background::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{AnswerForm, Call, Failure, Request, Transport};
 
@@ -38,14 +40,18 @@ impl Bridge {
     /// Readies the operator for one call.
     pub(crate) fn call(&self, call: Call) -> LiveCall {
         let record = Arc::new(Mutex::new(Record::default()));
+        let failed = Arc::new(Notify::new());
         let channel = Channel {
             transport: Arc::clone(&self.transport),
             translate: Arc::clone(&self.translate),
             call: call.clone(),
             record: Arc::clone(&record),
+            failed: Arc::clone(&failed),
         };
-        let context = OperationContext::new().with_http_transport(HttpTransporter::new(channel));
-        LiveCall { operator: self.operator.clone().with_context(context), call, record }
+        let background = Background::default();
+        let executor = Executor::with(background.clone());
+        let context = OperationContext::from_parts(HttpTransporter::new(channel), executor);
+        LiveCall { operator: self.operator.clone().with_context(context), call, record, failed, background }
     }
 }
 
@@ -60,13 +66,39 @@ pub(crate) struct LiveCall {
     pub(crate) operator: Operator,
     call: Call,
     record: Arc<Mutex<Record>>,
+    /// Told when a request has failed.
+    failed: Arc<Notify>,
+    /// What goes on beside the call.
+    pub(crate) background: Background,
 }
 
 impl LiveCall {
+    /// Waits for OpenDAL, no longer than until a request fails: it asks for those beside the call in their order.
+    pub(crate) async fn unless_failed<T>(&self, work: impl Future<Output = opendal::Result<T>>) -> Result<T, Failure> {
+        let failed = async {
+            loop {
+                self.failed.notified().await;
+                if let Some(failure) = self.failure() {
+                    return failure;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            failure = failed => Err(failure),
+            done = work => self.settle(done),
+        }
+    }
+
+    /// The first failure that nobody was told of.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner).failure.take()
+    }
+
     /// Puts our own failure in the place of OpenDAL's.
     pub(crate) fn settle<T>(&self, result: opendal::Result<T>) -> Result<T, Failure> {
         result.map_err(|error| {
-            let recorded = self.record.lock().unwrap_or_else(PoisonError::into_inner).failure.take();
+            let recorded = self.failure();
             // Without a failure of the transport, OpenDAL did not understand an answer that had arrived.
             recorded.unwrap_or_else(|| {
                 let message = format!("the answer was not understood: {}", error.kind());
@@ -112,11 +144,13 @@ struct Channel {
     translate: Arc<dyn Translate>,
     call: Call,
     record: Arc<Mutex<Record>>,
+    failed: Arc<Notify>,
 }
 
 impl HttpTransport for Channel {
     async fn fetch(&self, request: http::Request<Buffer>) -> opendal::Result<http::Response<HttpBody>> {
         let request = request.map(|body| body.to_bytes());
+        let is_part = request.uri().query().is_some_and(|query| query.split('&').any(|p| p.starts_with("partNumber=")));
         let (form, sent) = match self.translate.translate(request) {
             Ok(request) => (request.answer, self.transport.send(&self.call, &request).await),
             Err(error) => (AnswerForm::Bytes, Err(Failure::unsent(self.call.named(error)))),
@@ -134,9 +168,12 @@ impl HttpTransport for Channel {
                 *response.headers_mut() = answer.headers;
                 Ok(response)
             }
-            Err(failure) => {
+            Err(mut failure) => {
+                // A part is not seen by anybody before the upload is completed.
+                failure.maybe_applied &= !is_part;
                 // The first is the cause: what follows it only cleans up.
                 record.failure.get_or_insert(failure);
+                self.failed.notify_one();
                 Err(opendal::Error::new(opendal::ErrorKind::Unexpected, "the transport failed"))
             }
         }

@@ -8,6 +8,8 @@ use crate::registry::Scheme;
 pub(crate) mod absent;
 #[cfg(feature = "az")]
 pub(crate) mod az;
+#[cfg(feature = "_bucket")]
+pub(crate) mod background;
 #[cfg(any(feature = "_bucket", feature = "gs", feature = "az"))]
 pub(crate) mod batches;
 #[cfg(feature = "_bucket")]

@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "what is for the protocol of S3 is not used here")]
 mod fake;
 
+mod blocks;
 mod faults;
 mod tokens;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use checkpoint_fs::{BucketStorage, CosConfig, Location, OpenContext, Result, RetryPolicy, S3Config, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
@@ -45,6 +46,8 @@ pub(crate) enum Reply {
     Stall(String),
     /// Answer after a while.
     Slow(Duration, Box<Reply>),
+    /// Answer once as many requests are here as the barrier wants.
+    Together(Arc<Barrier>, Box<Reply>),
 }
 
 impl Reply {
@@ -205,9 +208,18 @@ async fn serve(
             log.len() - 1
         };
         let mut reply = (handler.lock().expect("not poisoned"))(&request, number);
-        if let Reply::Slow(pause, then) = reply {
-            tokio::time::sleep(pause).await;
-            reply = *then;
+        loop {
+            reply = match reply {
+                Reply::Slow(pause, then) => {
+                    tokio::time::sleep(pause).await;
+                    *then
+                }
+                Reply::Together(barrier, then) => {
+                    barrier.wait().await;
+                    *then
+                }
+                _ => break,
+            };
         }
         let done = answer(&mut stream, &request, reply).await;
         busy.fetch_sub(1, Ordering::SeqCst);
@@ -245,7 +257,7 @@ async fn answer(stream: &mut TcpStream, request: &Received, reply: Reply) -> boo
             tokio::time::sleep(Duration::from_secs(600)).await;
             false
         }
-        Reply::Close | Reply::Slow(..) => false,
+        Reply::Close | Reply::Slow(..) | Reply::Together(..) => false,
     }
 }
 

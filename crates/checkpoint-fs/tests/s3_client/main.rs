@@ -4,4 +4,5 @@
 mod cos;
 mod fake;
 mod faults;
+mod parts;
 mod requests;

@@ -11,6 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a file on disk is read and handed on at once.
 const PIECE: u64 = 8 << 20;
+/// What a [streamed write](StorageWriter) holds of a long file at most.
+const STREAMED: u64 = 48 << 20;
 
 /// The bytes of one finished file, in memory or in a temporary file that no crash leaves behind.
 #[derive(Debug)]
@@ -45,12 +47,12 @@ impl EncodedFile {
     pub(crate) fn memory(&self) -> u64 {
         match self.content {
             Spooled::Memory(_) => self.bytes,
-            Spooled::File(_) => self.bytes.min(PIECE),
+            Spooled::File(_) => self.bytes.min(STREAMED),
         }
     }
 
     /// Writes the file under `path`, whole or not at all: one [`write`](checkpoint_fs::Storage::write) from
-    /// memory, a streamed one with 8 MiB in memory from disk. Dropping the future leaves nothing visible that
+    /// memory, a streamed one with 48 MiB in memory at most from disk. Dropping the future leaves nothing visible that
     /// the storage had not published already.
     ///
     /// # Errors

@@ -26,17 +26,18 @@ use crate::location::Location;
 use crate::path::ObjectPath;
 use crate::storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
-    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteOptions, WriteOutcome,
+    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
 };
 use crate::transport::{AnswerForm, Call, Failure, SystemClock, Transport, TransportParts};
 
 /// A prefix of a container of Azure Blob Storage.
 ///
 /// One client with its connections and credentials, reused by every call. A `write` is a single request, up
-/// to 5,000 MiB. A [`writer`](Storage::writer) sends blocks of 8 MiB, up to 390 GiB, and publishes them with
-/// one request that carries the condition; blocks of a writer that is given up are billed by Azure until it
-/// forgets them, a week later. A `copy` is made by the service, at once as a rule; where it takes its time, a
-/// reader can meet an empty target until it is done. A delete takes the blob's snapshots along. The
+/// to 5,000 MiB, or blocks where it may replace and is longer than 32 MiB. A [`writer`](Storage::writer)
+/// sends blocks of 8 MiB, four at the same time and up to 390 GiB, and publishes them with one request that
+/// carries the condition; it holds 40 MiB at most. Blocks of a writer that is given up are billed by Azure
+/// until it forgets them, a week later. A `copy` is made by the service, at once as a rule; where it takes its
+/// time, a reader can meet an empty target until it is done. A delete takes the blob's snapshots along. The
 /// directories of a hierarchical namespace are not listed as objects.
 #[derive(Clone)]
 pub struct AzStorage {
@@ -212,6 +213,10 @@ impl Storage for AzStorage {
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
+        // A signature that may only create sends no blocks.
+        if options.mode == WriteMode::Overwrite && bytes.len() > writer::LONG_BODY {
+            return Box::pin(writer::write_long(&self.inner, call, key, bytes)).await;
+        }
         Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
     }
 

@@ -39,10 +39,11 @@ const COPY_PART: usize = 1 << 30;
 
 /// A prefix of a bucket of S3, of a store that speaks its protocol, or of a close relative (COS, OSS).
 ///
-/// One client with its connections and credentials, reused by every call. A `write` is a single PUT. A
-/// [`writer`](Storage::writer) that may replace goes up in parts of 8 MiB, so up to 78 GiB; one that must
-/// not replace collects its bytes in memory for a single PUT, up to 5 GiB, since not every store honours
-/// the condition on a multipart upload. Copies of 1 GiB and more are made in parts.
+/// One client with its connections and credentials, reused by every call. A `write` is a single PUT, or an
+/// upload in parts where it may replace and is longer than 32 MiB. A [`writer`](Storage::writer) that may
+/// replace goes up in parts of 8 MiB, so up to 78 GiB, four of them at the same time: it holds 48 MiB at
+/// most. One that must not replace collects its bytes in memory for a single PUT, up to 5 GiB, since not
+/// every store honours the condition on a multipart upload. Copies of 1 GiB and more are made in parts.
 #[derive(Clone)]
 pub struct BucketStorage {
     pub(super) inner: Arc<Inner>,
@@ -279,6 +280,9 @@ impl Storage for BucketStorage {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
         promise::check(&self.inner, &call, options.mode)?;
+        if options.mode == WriteMode::Overwrite && bytes.len() > writer::LONG_BODY {
+            return Box::pin(writer::write_long(&self.inner, call, key, bytes)).await;
+        }
         Box::pin(write::put(&self.inner, &call, &key, bytes, options.mode)).await
     }
 

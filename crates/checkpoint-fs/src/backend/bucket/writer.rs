@@ -1,4 +1,4 @@
-//! Streamed writes: parts of equal size for what may replace, one request for what may not.
+//! Streamed writes: parts of equal size, several at once, for what may replace; one request for what may not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +23,14 @@ use crate::transport::{Call, Failure};
 
 /// The size of every part but the last; what is smaller altogether goes up in one request.
 const PART: usize = 8 << 20;
+/// Parts of one upload that are sent at the same time. Besides them a write holds one that may be the last, and one that
+/// is not full yet: 48 MiB altogether.
+const PARTS_AT_ONCE: usize = 4;
 /// Parts that one upload can have.
 const MAX_PARTS: u64 = 10_000;
+/// A longer body that may replace goes up in parts too. All that go at the same time are full then, which makes up for
+/// the requests that begin and complete the upload.
+pub(super) const LONG_BODY: usize = PARTS_AT_ONCE * PART;
 
 /// Starts a write.
 pub(super) async fn open(
@@ -39,16 +45,18 @@ pub(super) async fn open(
         let writer = OneRequest { inner: Arc::clone(inner), call, key, buffer: BytesMut::new() };
         return Ok(Box::new(Unbroken::new(writer, named)));
     }
-    let token = fresh_token();
-    let given_up = Arc::new(AtomicBool::new(false));
-    let call = until_given_up(call, &given_up);
-    let live = inner.live(&call);
-    let options = Put { chunk: Some(PART), concurrent: 1, ..put_options(&token, mode) };
-    let opened = live.operator.writer_options(&encode_key(&key), options).await;
-    let upload = live.settle(opened).map_err(|f| f.error)?;
-    let inner = Arc::clone(inner);
-    let writer = InParts { inner, call, key, token, live, given_up, upload: Some(upload), written: 0 };
-    Ok(Box::new(Unbroken::new(writer, named)))
+    Ok(Box::new(Unbroken::new(InParts::open(inner, call, key).await?, named)))
+}
+
+/// Writes a long body, which may replace, in parts.
+pub(super) async fn write_long(inner: &Arc<Inner>, call: Call, key: String, bytes: Bytes) -> Result<WriteOutcome> {
+    let mut writer = Box::new(InParts::open(inner, call, key).await?);
+    if let Err(error) = writer.write(bytes).await {
+        // The error of the write is what there is to tell.
+        let _ = writer.abort().await;
+        return Err(error);
+    }
+    writer.finish().await
 }
 
 /// The call, whose guard no longer holds once the upload is given up: freeing its parts changes nothing that
@@ -106,13 +114,35 @@ struct InParts {
     live: LiveCall,
     given_up: Arc<AtomicBool>,
     upload: Option<Writer>,
+    /// Bytes that are less than a part.
+    buffer: BytesMut,
     written: u64,
 }
 
 impl InParts {
-    fn upload(&mut self) -> Result<&mut Writer> {
-        let ended = || self.call.named(Error::unsupported("this write has already ended"));
-        self.upload.as_mut().ok_or_else(ended)
+    /// Starts an upload. Nothing is sent before the second part.
+    async fn open(inner: &Arc<Inner>, call: Call, key: String) -> Result<Self> {
+        let token = fresh_token();
+        let given_up = Arc::new(AtomicBool::new(false));
+        let call = until_given_up(call, &given_up);
+        let live = inner.live(&call);
+        let put = put_options(&token, WriteMode::Overwrite);
+        // What it is given is a part each: it puts together only what is too short for one.
+        let options = Put { chunk: None, concurrent: PARTS_AT_ONCE, ..put };
+        let opened = live.operator.writer_options(&encode_key(&key), options).await;
+        let upload = Some(live.settle(opened).map_err(|f| f.error)?);
+        let inner = Arc::clone(inner);
+        Ok(Self { inner, call, key, token, live, given_up, upload, buffer: BytesMut::new(), written: 0 })
+    }
+
+    /// Hands on a part, or what is left at the end. Waits while as many as may be are on their way.
+    async fn send(&mut self, part: Bytes) -> Result<()> {
+        let Self { upload: Some(upload), live, .. } = self else { return Err(self.ended()) };
+        Box::pin(live.unless_failed(upload.write(part))).await.map_err(|f| f.error)
+    }
+
+    fn ended(&self) -> Error {
+        self.call.named(Error::unsupported("this write has already ended"))
     }
 
     /// What is known of the finished object. Where the answer had no entity tag (Ceph's to an upload in
@@ -132,22 +162,41 @@ impl InParts {
 
 #[async_trait]
 impl StorageWriter for InParts {
-    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+    async fn write(&mut self, mut bytes: Bytes) -> Result<()> {
         let size = self.written + bytes.len() as u64;
         let most = PART as u64 * MAX_PARTS;
         if size > most {
             let message = format!("the object is too large: bytes={size} most={most}");
             return Err(self.call.named(Error::unsupported(message).with_hint("write it in several objects")));
         }
-        let added = Box::pin(self.upload()?.write(bytes)).await;
-        self.live.settle(added).map_err(|f| f.error)?;
+        // Parts that are on their way look at it too, but nobody waits for them here.
+        Guard::check(self.call.guard.as_ref()).map_err(|e| self.call.named(e))?;
+        while !bytes.is_empty() {
+            // Whole parts go on as they are; what is shorter is put together.
+            let part = if self.buffer.is_empty() && bytes.len() >= PART {
+                bytes.split_to(PART)
+            } else {
+                let piece = bytes.split_to(bytes.len().min(PART - self.buffer.len()));
+                if self.buffer.is_empty() && self.written >= PART as u64 {
+                    self.buffer.reserve(PART);
+                }
+                self.buffer.extend_from_slice(&piece);
+                if self.buffer.len() < PART {
+                    break;
+                }
+                self.buffer.split().freeze()
+            };
+            self.send(part).await?;
+        }
         self.written = size;
         Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> Result<WriteOutcome> {
-        let closed = Box::pin(self.upload()?.close()).await;
-        match self.live.settle(closed) {
+        let rest = self.buffer.split().freeze();
+        self.send(rest).await?;
+        let Self { upload: Some(upload), live, .. } = &mut *self else { return Err(self.ended()) };
+        match Box::pin(live.unless_failed(upload.close())).await {
             Ok(_) => {
                 self.upload = None;
                 Ok(WriteOutcome::Done(self.published().await))
@@ -168,7 +217,10 @@ impl StorageWriter for InParts {
 
     async fn abort(mut self: Box<Self>) -> Result<()> {
         let Some(mut upload) = self.upload.take() else { return Ok(()) };
+        self.live.background.stop().await;
         self.given_up.store(true, Ordering::SeqCst);
+        // What a part failed with is not what this fails with.
+        drop(self.live.failure());
         let aborted = Box::pin(upload.abort()).await;
         match self.live.settle(aborted) {
             Err(failure) if !failure.error.is_not_found() => Err(failure.error),
@@ -181,10 +233,12 @@ impl Drop for InParts {
     /// Frees the parts in the background, as far as that works.
     fn drop(&mut self) {
         let Some(mut upload) = self.upload.take() else { return };
-        self.given_up.store(true, Ordering::SeqCst);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let url = self.call.url.clone();
+            let (url, given_up) = (self.call.url.clone(), Arc::clone(&self.given_up));
+            let background = self.live.background.clone();
             runtime.spawn(async move {
+                background.stop().await;
+                given_up.store(true, Ordering::SeqCst);
                 if upload.abort().await.is_err() {
                     tracing::debug!(url, "the parts of an abandoned upload could not be removed");
                 }

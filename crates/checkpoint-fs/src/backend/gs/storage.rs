@@ -23,7 +23,7 @@ use crate::location::Location;
 use crate::path::ObjectPath;
 use crate::storage::{
     CopyOptions, CreateDirOptions, DeleteFailure, DeleteOptions, Entry, ListOptions, ObjectMeta, ReadOptions,
-    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteOptions, WriteOutcome,
+    ReadResult, RenameOptions, StatOptions, Storage, StorageWriter, WriteMode, WriteOptions, WriteOutcome,
 };
 use crate::transport::{AnswerForm, Call, Request, SystemClock, Transport, TransportParts};
 
@@ -33,9 +33,10 @@ const MAX_KEY: usize = 1024;
 /// A prefix of a bucket of Google Cloud Storage.
 ///
 /// One client with its connections and credentials, reused by every call. A `write` is a single request
-/// that carries its condition, its checksum and its token. A [`writer`](Storage::writer) that may replace
-/// goes up in parts of 8 MiB; one that must not replace collects its bytes in memory for a single request,
-/// up to 5 GiB. Entity tags are the service's generation numbers.
+/// that carries its condition, its checksum and its token, or parts where it may replace and is longer than
+/// 64 MiB. A [`writer`](Storage::writer) that may replace goes up in parts of 8 MiB, one after the other; one
+/// that must not replace collects its bytes in memory for a single request, up to 5 GiB. Entity tags are the
+/// service's generation numbers.
 #[derive(Clone)]
 pub struct GsStorage {
     inner: Arc<Inner>,
@@ -171,6 +172,9 @@ impl Storage for GsStorage {
     async fn write(&self, path: &ObjectPath, bytes: Bytes, options: WriteOptions) -> Result<WriteOutcome> {
         let call = self.inner.call("write", path, options.guard.as_ref());
         let key = self.inner.key(path, &call)?;
+        if options.mode == WriteMode::Overwrite && bytes.len() > writer::LONG_BODY {
+            return Box::pin(writer::write_long(&self.inner, call, key, bytes)).await;
+        }
         Box::pin(upload::put(&self.inner, &call, &key, &bytes, options.mode)).await
     }
 

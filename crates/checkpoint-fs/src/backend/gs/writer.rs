@@ -24,6 +24,8 @@ use crate::transport::{Answer, AnswerForm, Call, Failure};
 /// The size of every part but the last; what is smaller altogether goes up in one request. The service wants
 /// a multiple of 256 KiB.
 const PART: usize = 8 << 20;
+/// A longer body that may replace goes up in parts too: it need not be sent again as a whole when it is cut short.
+pub(super) const LONG_BODY: usize = 8 * PART;
 /// The largest object that the service holds.
 const MAX_OBJECT: u64 = 5 << 40;
 /// How often a part may come back without a byte of it having been kept.
@@ -41,20 +43,19 @@ pub(super) fn open(inner: &Arc<Inner>, call: Call, key: String, mode: WriteMode)
         WriteMode::IfAbsent => {
             Box::new(Unbroken::new(OneRequest { upload: Upload::new(&key, 0), inner, call, key }, named))
         }
-        WriteMode::Overwrite => {
-            let writer = InParts {
-                inner,
-                call,
-                key,
-                token: fresh_token(),
-                session: None,
-                buffer: BytesMut::new(),
-                sent: 0,
-                crc: Crc32c::new(),
-            };
-            Box::new(Unbroken::new(writer, named))
-        }
+        WriteMode::Overwrite => Box::new(Unbroken::new(InParts::new(inner, call, key), named)),
     })
+}
+
+/// Writes a long body, which may replace, in parts.
+pub(super) async fn write_long(inner: &Arc<Inner>, call: Call, key: String, bytes: Bytes) -> Result<WriteOutcome> {
+    let mut writer = Box::new(InParts::new(Arc::clone(inner), call, key));
+    if let Err(error) = writer.write(bytes).await {
+        // The error of the write is what there is to tell.
+        let _ = writer.abort().await;
+        return Err(error);
+    }
+    writer.finish().await
 }
 
 /// Collects everything for a single conditional request: a session's condition would be looked at when it
@@ -90,8 +91,8 @@ impl fmt::Debug for OneRequest {
 
 /// An upload in parts, which may replace. The session begins with the second part.
 ///
-/// A part whose answer was lost is sent again as it was: the service ignores bytes at offsets that it holds
-/// already. The checksum of the whole goes along with the last part.
+/// A session takes its parts one after the other. A part whose answer was lost is sent again as it was: the
+/// service ignores bytes at offsets that it holds already. The checksum of the whole goes along with the last part.
 struct InParts {
     inner: Arc<Inner>,
     call: Call,
@@ -115,6 +116,11 @@ enum Progress {
 }
 
 impl InParts {
+    fn new(inner: Arc<Inner>, call: Call, key: String) -> Self {
+        let token = fresh_token();
+        Self { inner, call, key, token, session: None, buffer: BytesMut::new(), sent: 0, crc: Crc32c::new() }
+    }
+
     /// The call to free what the service holds, which changes nothing that anybody sees, and has to work when
     /// the right to write is gone.
     fn unguarded(&self) -> Call {
