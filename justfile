@@ -75,7 +75,7 @@ package:
 example-datafusion:
     cargo test --manifest-path examples/datafusion/Cargo.toml
 
-# Ours against Ray Data and Daft in one run, as tables: ten minutes or more on two cores. `just bench --help` says what else.
+# Ours against Ray Data, Daft, s3fs and obstore in one run, as tables: ten minutes or more on two cores. `just bench --help` says what else.
 bench *args:
     scripts/bench {{ args }}
 

@@ -33,7 +33,7 @@ pub(crate) fn available_memory() -> u64 {
 
 /// The versions of what a Python has, in one line.
 pub(crate) fn peers(python: &std::path::Path) -> String {
-    const ASK: &str = "import importlib.metadata as m; print(', '.join(f'{p} {m.version(p)}' for p in ['ray', 'daft', 'pyarrow', 'numpy']))";
+    const ASK: &str = "import importlib.metadata as m; print(', '.join(f'{p} {m.version(p)}' for p in ['ray', 'daft', 'pyarrow', 'numpy', 's3fs', 'obstore']))";
     let said = Command::new(python).args(["-c", ASK]).output().map(|said| said.stdout).unwrap_or_default();
     String::from_utf8_lossy(&said).trim().to_owned()
 }

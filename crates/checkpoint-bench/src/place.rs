@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::side::Side;
 
 /// The scripts of the peers, by name.
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("side.py", include_str!("../python/side.py")),
     ("cluster.py", include_str!("../python/cluster.py")),
     ("ray_load.py", include_str!("../python/ray_load.py")),
@@ -20,6 +20,8 @@ const SCRIPTS: [(&str, &str); 7] = [
     ("ray_job.py", include_str!("../python/ray_job.py")),
     ("daft_job.py", include_str!("../python/daft_job.py")),
     ("arrow_copy.py", include_str!("../python/arrow_copy.py")),
+    ("store_files.py", include_str!("../python/store_files.py")),
+    ("ray_resume.py", include_str!("../python/ray_resume.py")),
 ];
 
 /// The directory of a run, and who runs in it.

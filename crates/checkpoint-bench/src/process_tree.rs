@@ -15,6 +15,23 @@ pub(crate) struct Use {
     pub(crate) cpu_seconds: f64,
     /// How many processes there are.
     pub(crate) processes: usize,
+    /// Of the memory, what only the process itself has.
+    pub(crate) own_bytes: u64,
+    /// Of the memory, what lies in segments and files of memory that processes share: Ray's object store.
+    pub(crate) shared_bytes: u64,
+}
+
+impl Use {
+    /// The larger of each of two.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.max(other.bytes),
+            cpu_seconds: self.cpu_seconds.max(other.cpu_seconds),
+            processes: self.processes.max(other.processes),
+            own_bytes: self.own_bytes.max(other.own_bytes),
+            shared_bytes: self.shared_bytes.max(other.shared_bytes),
+        }
+    }
 }
 
 /// What the process with this ID, and its descendants, use now.
@@ -38,7 +55,12 @@ pub(crate) fn usage(root: u32) -> Use {
         let Some(stat) = stats.get(&pid) else { continue };
         sum.processes += 1;
         sum.cpu_seconds += stat.ticks as f64 / TICKS;
-        sum.bytes += share_of_memory(pid).unwrap_or(0);
+        let Some(memory) = Memory::of(pid) else { continue };
+        sum.bytes += memory.share;
+        sum.shared_bytes += memory.shared;
+        if pid == root {
+            sum.own_bytes = memory.share.saturating_sub(memory.shared);
+        }
     }
     sum
 }
@@ -68,8 +90,17 @@ pub(crate) fn end(pid: u32) {
     }
 }
 
-fn share_of_memory(pid: u32) -> Option<u64> {
-    kilobytes(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss:")
+/// What a process has in memory; what several share, by its share.
+struct Memory {
+    share: u64,
+    shared: u64,
+}
+
+impl Memory {
+    fn of(pid: u32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        Some(Self { share: kilobytes(&text, "Pss:")?, shared: kilobytes(&text, "Pss_Shmem:").unwrap_or(0) })
+    }
 }
 
 fn kilobytes(text: &str, field: &str) -> Option<u64> {
@@ -105,6 +136,7 @@ mod tests {
         let pid = std::process::id();
         let used = usage(pid);
         assert!(used.bytes > 1 << 20 && used.processes >= 1, "{used:?}");
+        assert!(used.own_bytes > 1 << 20 && used.own_bytes + used.shared_bytes <= used.bytes, "{used:?}");
         let (peak, now) = peak_and_now(pid).unwrap();
         assert!(peak >= now, "{peak} {now}");
     }

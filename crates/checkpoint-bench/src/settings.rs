@@ -42,6 +42,10 @@ pub(crate) enum Comparison {
     Copy,
     /// Instructions of the hot loops
     Hot,
+    /// Reading, writing and listing an S3 server from Python
+    Files,
+    /// Resuming a job of Ray Data, with this package and without
+    Ray,
     /// A billion IDs; only when it is named
     Billion,
 }

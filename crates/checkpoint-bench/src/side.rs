@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +45,17 @@ pub(crate) struct Mark {
     pub(crate) peak_bytes: u64,
     /// Memory at this mark, over what there was at the first one.
     pub(crate) held_bytes: u64,
+    /// The most of each kind of memory that was seen since the mark before, over what there was then.
+    pub(crate) peaks: Peaks,
+}
+
+/// Kinds of memory of a tree of processes. Each may have been at its most at another moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peaks {
+    /// The process that was started.
+    pub(crate) first: u64,
+    /// Memory that processes share.
+    pub(crate) shared: u64,
 }
 
 /// A side that came to its end.
@@ -64,6 +76,12 @@ impl Ended {
     /// The mark with this name.
     pub(crate) fn mark(&self, name: &str) -> Result<&Mark> {
         self.marks.iter().find(|mark| mark.name == name).with_context(|| format!("a side set no mark: mark={name}"))
+    }
+
+    /// Takes the mark with this name out.
+    pub(crate) fn take_mark(&mut self, name: &str) -> Result<Mark> {
+        let found = self.marks.iter().position(|mark| mark.name == name);
+        found.map(|at| self.marks.remove(at)).with_context(|| format!("a side set no mark: mark={name}"))
     }
 }
 
@@ -138,7 +156,8 @@ fn follow(
         };
         let seconds = watch.seconds();
         let now = process_tree::usage(pid);
-        let peak = sampler.take().max(now.bytes);
+        let seen = sampler.take().max(now);
+        let peak = seen.bytes;
         let (own_peak, resident) = process_tree::peak_and_now(pid).unwrap_or_default();
         let peak_bytes = if now.processes == 1 && before.processes <= 1 {
             own_peak.saturating_sub(before_resident)
@@ -156,6 +175,10 @@ fn follow(
             cpu_seconds: now.cpu_seconds - before.cpu_seconds,
             peak_bytes,
             held_bytes: now.bytes.saturating_sub(first),
+            peaks: Peaks {
+                first: seen.own_bytes.saturating_sub(before.own_bytes),
+                shared: seen.shared_bytes.saturating_sub(before.shared_bytes),
+            },
         });
         (before, before_resident) = (now, resident);
         process_tree::forget_peak(pid);
@@ -174,7 +197,7 @@ fn mark_of(line: &str) -> Option<String> {
 #[derive(Debug, Default)]
 struct Sampler {
     ended: AtomicBool,
-    since_mark: AtomicU64,
+    since_mark: Mutex<Use>,
     whole: AtomicU64,
 }
 
@@ -187,15 +210,21 @@ impl Sampler {
                 return;
             }
             let watch = Stopwatch::start();
-            let bytes = process_tree::usage(pid).bytes;
-            self.since_mark.fetch_max(bytes, Ordering::AcqRel);
-            self.whole.fetch_max(bytes, Ordering::AcqRel);
+            let now = process_tree::usage(pid);
+            self.whole.fetch_max(now.bytes, Ordering::AcqRel);
+            let mut seen = self.seen();
+            *seen = seen.max(now);
+            drop(seen);
             // Looking slows down who is looked at: a twentieth of the time at most.
             thread::sleep(Duration::from_secs_f64((watch.seconds() * 20.0).clamp(0.02, 2.0)));
         }
     }
 
-    fn take(&self) -> u64 {
-        self.since_mark.swap(0, Ordering::AcqRel)
+    fn take(&self) -> Use {
+        std::mem::take(&mut *self.seen())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Use> {
+        self.since_mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

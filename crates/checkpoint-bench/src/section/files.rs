@@ -97,6 +97,11 @@ pub(super) fn name(file: u64) -> String {
 
 /// Writes Parquet files whose rows have the numbers from nought on, as pyarrow would: with snappy.
 pub(super) fn write(dir: &Path, shape: Shape, amount: Amount) -> Result<u64> {
+    write_from(dir, shape, amount, 0)
+}
+
+/// As [`write`], with rows whose numbers begin at another one.
+pub(super) fn write_from(dir: &Path, shape: Shape, amount: Amount, start: u64) -> Result<u64> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_max_row_group_row_count(Some(usize::try_from(amount.rows_per_group)?))
@@ -104,11 +109,11 @@ pub(super) fn write(dir: &Path, shape: Shape, amount: Amount) -> Result<u64> {
     let mut bytes = 0;
     for file in 0..amount.files {
         let path = dir.join(name(file));
-        let (first, end) = (file * amount.rows_per_file, (file + 1) * amount.rows_per_file);
+        let (first, end) = (start + file * amount.rows_per_file, start + (file + 1) * amount.rows_per_file);
         let schema = shape.batch(first..first + 1)?.schema();
         let mut writer = ArrowWriter::try_new(File::create(&path)?, schema, Some(properties.clone()))?;
-        for start in (first..end).step_by(8192) {
-            writer.write(&shape.batch(start..end.min(start + 8192))?)?;
+        for row in (first..end).step_by(8192) {
+            writer.write(&shape.batch(row..end.min(row + 8192))?)?;
         }
         writer.close()?;
         bytes += fs::metadata(&path)?.len();

@@ -8,6 +8,8 @@ mod hot;
 mod ids;
 mod loading;
 mod peers;
+mod python_files;
+mod ray_resume;
 mod resume;
 mod small_records;
 
@@ -50,6 +52,8 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode> {
             Comparison::Resume => resume::run(&mut bench).and_then(|()| peers::run(&mut bench)),
             Comparison::Copy => copy::run(&mut bench),
             Comparison::Hot => hot::run(&mut bench),
+            Comparison::Files => python_files::run(&mut bench),
+            Comparison::Ray => ray_resume::run(&mut bench),
             Comparison::Billion => billion::run(&mut bench),
         };
         if let Err(error) = done {
