@@ -167,6 +167,28 @@ def test_a_path_of_this_machine_gives_a_local_filesystem(tmp_path):
         assert isinstance(build_checkpoint_filesystem(path), fs.LocalFileSystem)
 
 
+def test_a_directory_that_was_made_is_there_without_files(filesystem, root, place):
+    """As Ray before 2.56 wants it of its checkpoint, also in a worker that has nothing but what was pickled."""
+    with pytest.raises(FileNotFoundError):
+        listed(filesystem, f"{root}/a/b")
+    filesystem.create_dir(f"{root}/a/b")
+    for here in (filesystem, pickle.loads(pickle.dumps(filesystem))):
+        kinds = [one.type for one in here.get_file_info([f"{root}/a", f"{root}/a/b/", f"{root}/a/c", f"{root}/a/bc"])]
+        assert kinds == [DIRECTORY, DIRECTORY, MISSING, MISSING]
+        assert listed(here, f"{root}/a/b") == {}
+    write(filesystem, f"{root}/a/b/file")
+    filesystem.delete_dir_contents(f"{root}/a/b")
+    assert listed(filesystem, f"{root}/a/b") == {}
+    filesystem.delete_dir(f"{root}/a/b")
+    assert filesystem.get_file_info(f"{root}/a/b").type == MISSING
+    with pytest.raises(FileNotFoundError):
+        filesystem.delete_dir(f"{root}/a/b")
+    if not place.has_directories:
+        other = fs.PyFileSystem(StoreHandler(place.scheme, place.storage_options))
+        filesystem.create_dir(f"{root}/a/b")
+        assert other.get_file_info(f"{root}/a/b").type == MISSING, "nothing was written"
+
+
 def test_a_bucket_root_serves_reads_and_writes(s3_store):
     bucket = s3_store.new_root()
     filesystem = build_checkpoint_filesystem(f"s3://{bucket}", s3_store.storage_options)

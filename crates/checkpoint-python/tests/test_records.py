@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from checkpoint_store import build_checkpoint_filesystem, errors
+from checkpoint_store import build_checkpoint_filesystem, errors, local
 from checkpoint_store._retry_words import retried
 
 
@@ -27,9 +29,11 @@ class Recorded:
         return self.store.delete(paths)
 
 
-@pytest.fixture(params=["memory", "s3"])
-def place(request):
+@pytest.fixture(params=["memory", "file", "s3"])
+def place(request, tmp_path):
     """A filesystem and a directory of it."""
+    if request.param == "file":
+        return build_checkpoint_filesystem(tmp_path), str(tmp_path)
     if request.param == "memory":
         return build_checkpoint_filesystem("memory://records"), f"records/{uuid.uuid4().hex}"
     store = request.getfixturevalue("s3_store")
@@ -93,6 +97,7 @@ def test_a_record_with_other_ids_is_never_replaced(place):
         assert file.read() == b"these"
 
 
+@pytest.mark.parametrize("place", ["memory", "s3"], indirect=True)
 def test_pending_records_are_deleted_before_those_that_make_them_litter(place):
     filesystem, base = place
     for name in ["a.parquet", "b.pending.parquet", "c.parquet"]:
@@ -103,6 +108,38 @@ def test_pending_records_are_deleted_before_those_that_make_them_litter(place):
     files = [name for name in recorded.deleted if name.endswith(".parquet")]
     assert files == ["b.pending.parquet", "a.parquet", "c.parquet"]
     assert names(place) == []
+
+
+@pytest.mark.parametrize("how", ["delete_dir", "delete_dir_contents"])
+@pytest.mark.parametrize("place", ["file"], indirect=True)
+def test_pending_records_of_this_machine_are_deleted_first(place, how, monkeypatch):
+    filesystem, base = place
+    delete_pending = local.LocalFileSystem._delete_pending
+
+    def and_die(self, path):
+        delete_pending(self, path)
+        raise KeyboardInterrupt
+
+    for name in ["a.parquet", "b.pending.parquet", "b.parquet"]:
+        put(place, name)
+    with monkeypatch.context() as patch:
+        patch.setattr(local.LocalFileSystem, "_delete_pending", and_die)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(filesystem, how)(base)
+    assert sorted(path.name for path in Path(base).iterdir()) == ["a.parquet", "b.parquet"]
+    getattr(filesystem, how)(base)
+    assert names(place) == [] and Path(base).exists() == (how == "delete_dir_contents")
+
+
+def test_one_of_this_machine_is_what_it_was_when_it_was_pickled_and_where_paths_are_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    filesystem = pickle.loads(pickle.dumps(build_checkpoint_filesystem("here")))
+    assert isinstance(filesystem, local.LocalFileSystem)
+    for name in ["x.parquet", "x.pending.parquet", "y.pending.parquet"]:
+        put((filesystem, "."), name)
+    assert names((filesystem, ".")) == ["x.parquet", "y.pending.parquet"]
+    filesystem.move("y.pending.parquet", "y.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.parquet", "y.parquet"]
 
 
 class Failing:

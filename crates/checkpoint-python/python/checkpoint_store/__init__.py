@@ -53,8 +53,9 @@ def build_checkpoint_filesystem(
 
     Returns:
         A filesystem that takes paths without the scheme, ``bucket/path``, as pyarrow and Ray Data give them. For a
-        path of this machine it is pyarrow's own local filesystem. Listings are asked afresh each time. A file that is
-        written is there, whole, once it is closed, and never when an error ended its ``with`` block.
+        path of this machine it is a ``pyarrow.fs.LocalFileSystem``. Listings are asked afresh each time. On a store, a
+        file that is written is there, whole, once it is closed, and never when an error ended its ``with`` block.
+        Records of Ray Data are safe in it: see ``docs/ray.md``.
 
     Raises:
         InvalidConfigError: An option or the path is wrong.

@@ -25,6 +25,7 @@ from checkpoint_store.errors import (
     StorageError,
     UnsupportedError,
 )
+from checkpoint_store.local import LocalFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +51,7 @@ def build(path: str | os.PathLike[str], storage_options: dict[str, dict[str, Any
     is_local = not separator or "/" in scheme or scheme in _LOCAL
     handler = StoreHandler("file" if is_local else scheme, storage_options)
     handler.store.normalize(text)
-    return fs.LocalFileSystem() if is_local else fs.PyFileSystem(handler)
+    return LocalFileSystem() if is_local else fs.PyFileSystem(handler)
 
 
 def to_pyarrow(filesystem: Any) -> fs.FileSystem:
@@ -82,6 +83,9 @@ class StoreHandler(fs.FileSystemHandler):
         self.scheme = scheme
         self.storage_options = storage_options
         self.store = retried(Filesystem(scheme, _options.as_json(storage_options)))
+        #: Directories that were made on a store that has none. They are there for who made them, and for those it was
+        #: sent to: Ray before 2.56 makes the checkpoint's directory and then looks into it, wherever it is.
+        self._made: set[str] = set()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoreHandler):
@@ -95,7 +99,7 @@ class StoreHandler(fs.FileSystemHandler):
         return hash(self.scheme)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.scheme, self.storage_options)
+        return type(self), (self.scheme, self.storage_options), {"_made": self._made} if self._made else None
 
     def get_type_name(self) -> str:
         """The scheme."""
@@ -116,7 +120,11 @@ class StoreHandler(fs.FileSystemHandler):
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
         """What is at each path, asked at the same time."""
         infos = self.store.info_many(list(paths))
-        return [_info(path, kind, known) for path, (kind, known) in zip(paths, infos, strict=True)]
+        found = [_info(path, kind, known) for path, (kind, known) in zip(paths, infos, strict=True)]
+        if not self._made:
+            return found
+        made = {path for path in paths if self._is_made(path)}
+        return [_info(one.path, "directory", None) if not one.is_file and one.path in made else one for one in found]
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         """What is in a directory, or everything below it. A pending record whose committed twin is there is not shown.
@@ -130,7 +138,7 @@ class StoreHandler(fs.FileSystemHandler):
             kind, _ = self.store.info(base)
             if kind == "file":
                 raise StorageError(f"it is a file, not a directory: {base}")
-            if kind == "missing" and not selector.allow_not_found:
+            if kind == "missing" and not selector.allow_not_found and not self._is_made(base):
                 raise NotFoundError(f"no such directory: {base}")
         litter = _records.litter(path for path, known in listed if known)
         if litter:
@@ -139,7 +147,7 @@ class StoreHandler(fs.FileSystemHandler):
         return [_info(path, "file" if known else "directory", known) for path, known in shown]
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        """Makes a directory, where the store has any.
+        """Makes a directory, where the store has any; elsewhere it is one for this filesystem.
 
         Raises:
             NotFoundError: There is no directory above it, and ``recursive`` is false.
@@ -148,6 +156,8 @@ class StoreHandler(fs.FileSystemHandler):
         if not recursive and parent and self._has_directories(path) and self.store.info(parent)[0] != "directory":
             raise NotFoundError(f"no such directory: {parent}")
         self.store.create_dir(path)
+        if not self._has_directories(path):
+            self._made.add(self.normalize_path(path))
 
     def delete_dir(self, path: str) -> None:
         """Deletes a directory with all that is below.
@@ -231,19 +241,29 @@ class StoreHandler(fs.FileSystemHandler):
     def _has_directories(self, path: str) -> bool:
         return self.store.abilities(path)[2]
 
+    def _is_made(self, path: str) -> bool:
+        base = self.normalize_path(path)
+        return any(made == base or _is_below(made, base) for made in self._made)
+
     def _delete_contents(self, path: str, itself: bool) -> None:
         listed = self.store.list(path, True, directories=True)
-        if not listed and self.store.info(path)[0] != "directory":
+        if not listed and self.store.info(path)[0] != "directory" and not self._is_made(path):
             raise NotFoundError(f"no such directory: {path}")
         files = [name for name, known in listed if known]
         # A pending record that outlives its committed twin would be an order to delete the data.
         self.delete_files([name for name in files if _records.is_pending(name)])
         self.delete_files([name for name in files if not _records.is_pending(name)])
         if not self._has_directories(path):
+            base = self.normalize_path(path)
+            self._made = {made for made in self._made if not (made == base and itself) and not _is_below(made, base)}
             return
         directories = [name for name, known in listed if not known] + ([path.rstrip("/")] if itself else [])
         for depth in sorted({name.count("/") for name in directories}, reverse=True):
             _raise_first(self.store.delete([name for name in directories if name.count("/") == depth]))
+
+
+def _is_below(path: str, base: str) -> bool:
+    return path.startswith(f"{base}/")
 
 
 def _info(path: str, kind: Kind, known: Known | None) -> fs.FileInfo:
