@@ -57,6 +57,11 @@ crash:
 test-python *args:
     scripts/test-python {{ args }}
 
+# The Python package with older versions of Ray, each in an environment of its own, after `just test-python`. Arguments are
+# versions.
+test-rays *args:
+    scripts/test-rays {{ args }}
+
 # The long runs: 200 random kills a backend, and 100,000 objects below a prefix.
 soak:
     CKPT_OBJECTS=100000 cargo test -p checkpoint-tests --test many_objects -- --nocapture --skip s3_
