@@ -69,6 +69,10 @@ pub(crate) enum Failure {
     Known(Error),
     /// Nobody knows whether the effect happened.
     OutcomeUnknown(Error),
+    /// What a checkpoint says.
+    Store(checkpoint_store::Error),
+    /// What a job says.
+    Pipeline(checkpoint_pipeline::Error),
 }
 
 /// How an operation went.
@@ -80,12 +84,26 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<checkpoint_store::Error> for Failure {
+    fn from(error: checkpoint_store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<checkpoint_pipeline::Error> for Failure {
+    fn from(error: checkpoint_pipeline::Error) -> Self {
+        Self::Pipeline(error)
+    }
+}
+
 impl Failure {
     /// The exception for it.
     pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Known(error) => raised(py, error),
             Self::OutcomeUnknown(error) => about_storage(py, error, "OutcomeUnknownError"),
+            Self::Store(error) => store_raised(py, error),
+            Self::Pipeline(error) => pipeline_raised(py, error),
         }
     }
 }

@@ -9,7 +9,7 @@ use checkpoint_store::LeaseOptions;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use crate::error::{pipeline_raised, raised};
+use crate::error::{pipeline_raised, raised, store_raised};
 use crate::runtime::{TICK, handle, wait};
 use crate::store::as_json;
 use crate::transform::{FirstFailure, PythonTransform};
@@ -88,7 +88,7 @@ impl Pipeline {
             })
         });
         match (ended, interrupted) {
-            (Some(Ok(report)), None) => as_json(&report),
+            (Some(Ok(report)), None) => as_json(&report).map_err(|e| store_raised(py, &e)),
             (Some(Err(error)), None) => Err(self.failed(py, &error)),
             (_, Some(signal)) => Err(signal),
             (None, None) => Err(PyRuntimeError::new_err("the run has ended without a word")),
@@ -98,7 +98,7 @@ impl Pipeline {
     /// Says what a run would do.
     fn plan(&self, py: Python<'_>) -> PyResult<String> {
         let planned = wait(py, Box::pin(self.take()?.plan()))?;
-        as_json(&planned.map_err(|e| self.failed(py, &e))?)
+        as_json(&planned.map_err(|e| self.failed(py, &e))?).map_err(|e| store_raised(py, &e))
     }
 
     /// How far it is: the phase, and rows of the input (0 while that is not known), read, skipped, processed, written

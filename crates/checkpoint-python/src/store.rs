@@ -14,21 +14,21 @@ use checkpoint_store::{
     LeaseOptions, RecoverOptions, Result, SystemRuntime, VerifyOptions, same_ids,
 };
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::arrow_data::ArrowStream;
 use crate::attempt::Attempt;
-use crate::error::{pipeline_raised, store_raised};
+use crate::awaitable::start;
 use crate::fingerprint::Job;
 use crate::ids::IdSet;
 use crate::places::Places;
-use crate::runtime::{block, handle, wait};
+use crate::runtime::{block, handle, run};
 
-/// A checkpoint. Reports come as the JSON that `ckpt` prints.
+/// A checkpoint. Reports come as the JSON that `ckpt` prints. Methods named ``..._async`` give futures of ``asyncio``.
 #[pyclass(module = "checkpoint_store._native", frozen)]
 pub(crate) struct Store {
     path: String,
@@ -56,72 +56,32 @@ impl Store {
     }
 
     fn status(&self, py: Python<'_>) -> PyResult<String> {
-        self.report(py, async { checkpoint_store::status(&self.checkpoint().await?).await })
+        run(py, self.status_report().err_into())
     }
 
     fn verify(&self, py: Python<'_>, output: &str) -> PyResult<String> {
-        self.report(py, async {
-            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
-            checkpoint_store::verify(&checkpoint, &output, VerifyOptions::default(), &DataFiles::new()).await
-        })
+        run(py, self.verify_report(output).err_into())
     }
 
     fn recover(&self, py: Python<'_>, output: &str, dry_run: bool, repair: bool) -> PyResult<String> {
-        self.report(py, async {
-            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
-            let mut options = RecoverOptions::default();
-            options.dry_run = dry_run;
-            options.repair = repair;
-            options.lease = self.lease.clone();
-            checkpoint_store::recover(&checkpoint, &output, options, &DataFiles::new()).await
-        })
+        run(py, self.recover_report(output, dry_run, repair).err_into())
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<String> {
-        self.report(py, async {
-            let checkpoint = self.checkpoint().await?;
-            let output = self.recorded_output(&checkpoint).await?;
-            let mut options = CompactOptions::default();
-            options.lease = self.lease.clone();
-            checkpoint_store::compact(&checkpoint, output.as_ref(), options, &DataFiles::new()).await
-        })
+        run(py, self.compact_report().err_into())
     }
 
     fn remove(&self, py: Python<'_>) -> PyResult<()> {
-        self.wait(py, async { checkpoint_store::remove(&self.checkpoint().await?, self.lease.clone()).await })
+        run(py, self.remove_all().err_into())
     }
 
     fn committed_ids(&self, py: Python<'_>) -> PyResult<ArrowStream> {
-        let (field, ids) = self.wait(py, async {
-            let checkpoint = self.checkpoint().await?;
-            let (name, id_type) = self.id_column(&checkpoint).await?;
-            let mut ids = checkpoint_store::committed_ids(&checkpoint).await?.boxed();
-            let first = ids.try_next().await?;
-            let told = || id_type.and_then(|text| text.parse().ok());
-            let id_type = first.as_ref().map(|ids| ids.array().data_type().clone()).or_else(told);
-            let field = Field::new(name, id_type.unwrap_or(arrow::datatypes::DataType::Utf8), false);
-            Ok((field, futures::stream::iter(first.map(Ok)).chain(ids).boxed()))
-        })?;
-        let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
-        Ok(ArrowStream::new(Box::new(CommittedIds { handle: handle(py)?, process: std::process::id(), schema, ids })))
+        let handle = handle(py)?;
+        run(py, self.committed_stream(handle).err_into())
     }
 
     fn id_set(&self, py: Python<'_>) -> PyResult<IdSet> {
-        let set = self.wait(py, async {
-            let checkpoint = self.checkpoint().await?;
-            let mut options = IdSetOptions::default();
-            options.row_hash = checkpoint.existing().await?.fingerprint().is_some_and(|job| job.row_hash);
-            let builder = Arc::new(IdSetBuilder::new(options));
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            let pushed = checkpoint_store::committed_ids(&checkpoint).await?.map(|ids| {
-                let builder = builder.clone();
-                async move { on_a_thread(move || builder.push(&ids?)).await }
-            });
-            pushed.buffer_unordered(cores).try_collect::<()>().await?;
-            let builder = Arc::into_inner(builder).ok_or_else(|| given_up("a set is still being filled"))?;
-            on_a_thread(|| builder.finish()).await
-        })?;
-        Ok(IdSet::new(set))
+        run(py, self.committed_set().err_into())
     }
 
     /// Begins an attempt; `None` when the job is complete.
@@ -133,26 +93,145 @@ impl Store {
         allow_changed_read: bool,
         append: bool,
     ) -> PyResult<Option<Attempt>> {
+        run(py, self.begin_attempt(output, &job, allow_changed_read, append).err_into())
+    }
+
+    /// As ``status``.
+    fn status_async(this: Py<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().status_report().err_into().await })
+    }
+
+    /// As ``verify``.
+    fn verify_async(this: Py<Self>, py: Python<'_>, output: String) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().verify_report(&output).err_into().await })
+    }
+
+    /// As ``recover``.
+    fn recover_async(
+        this: Py<Self>,
+        py: Python<'_>,
+        output: String,
+        dry_run: bool,
+        repair: bool,
+    ) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().recover_report(&output, dry_run, repair).err_into().await })
+    }
+
+    /// As ``compact``.
+    fn compact_async(this: Py<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().compact_report().err_into().await })
+    }
+
+    /// As ``remove``.
+    fn remove_async(this: Py<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().remove_all().err_into().await })
+    }
+
+    /// As ``committed_ids``.
+    fn committed_ids_async(this: Py<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let handle = handle(py)?;
+        start(py, async move { this.get().committed_stream(handle).err_into().await })
+    }
+
+    /// As ``id_set``.
+    fn id_set_async(this: Py<Self>, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().committed_set().err_into().await })
+    }
+
+    /// As ``begin``.
+    fn begin_async(
+        this: Py<Self>,
+        py: Python<'_>,
+        output: String,
+        job: Job,
+        allow_changed_read: bool,
+        append: bool,
+    ) -> PyResult<Bound<'_, PyAny>> {
+        start(py, async move { this.get().begin_attempt(&output, &job, allow_changed_read, append).err_into().await })
+    }
+}
+
+impl Store {
+    async fn status_report(&self) -> Result<String> {
+        as_json(&checkpoint_store::status(&self.checkpoint().await?).await?)
+    }
+
+    async fn verify_report(&self, output: &str) -> Result<String> {
+        let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+        as_json(&checkpoint_store::verify(&checkpoint, &output, VerifyOptions::default(), &DataFiles::new()).await?)
+    }
+
+    async fn recover_report(&self, output: &str, dry_run: bool, repair: bool) -> Result<String> {
+        let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+        let mut options = RecoverOptions::default();
+        options.dry_run = dry_run;
+        options.repair = repair;
+        options.lease = self.lease.clone();
+        as_json(&checkpoint_store::recover(&checkpoint, &output, options, &DataFiles::new()).await?)
+    }
+
+    async fn compact_report(&self) -> Result<String> {
+        let checkpoint = self.checkpoint().await?;
+        let output = self.recorded_output(&checkpoint).await?;
+        let mut options = CompactOptions::default();
+        options.lease = self.lease.clone();
+        as_json(&checkpoint_store::compact(&checkpoint, output.as_ref(), options, &DataFiles::new()).await?)
+    }
+
+    async fn remove_all(&self) -> Result<()> {
+        checkpoint_store::remove(&self.checkpoint().await?, self.lease.clone()).await
+    }
+
+    async fn committed_stream(&self, handle: Handle) -> Result<ArrowStream> {
+        let checkpoint = self.checkpoint().await?;
+        let (name, id_type) = self.id_column(&checkpoint).await?;
+        let mut ids = checkpoint_store::committed_ids(&checkpoint).await?.boxed();
+        let first = ids.try_next().await?;
+        let told = || id_type.and_then(|text| text.parse().ok());
+        let id_type = first.as_ref().map(|ids| ids.array().data_type().clone()).or_else(told);
+        let field = Field::new(name, id_type.unwrap_or(arrow::datatypes::DataType::Utf8), false);
+        let ids = futures::stream::iter(first.map(Ok)).chain(ids).boxed();
+        let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
+        Ok(ArrowStream::new(Box::new(CommittedIds { handle, process: std::process::id(), schema, ids })))
+    }
+
+    async fn committed_set(&self) -> Result<IdSet> {
+        let checkpoint = self.checkpoint().await?;
+        let mut options = IdSetOptions::default();
+        options.row_hash = checkpoint.existing().await?.fingerprint().is_some_and(|job| job.row_hash);
+        let builder = Arc::new(IdSetBuilder::new(options));
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let pushed = checkpoint_store::committed_ids(&checkpoint).await?.map(|ids| {
+            let builder = builder.clone();
+            async move { on_a_thread(move || builder.push(&ids?)).await }
+        });
+        pushed.buffer_unordered(cores).try_collect::<()>().await?;
+        let builder = Arc::into_inner(builder).ok_or_else(|| given_up("a set is still being filled"))?;
+        Ok(IdSet::new(on_a_thread(|| builder.finish()).await?))
+    }
+
+    async fn begin_attempt(
+        &self,
+        output: &str,
+        job: &Job,
+        allow_changed_read: bool,
+        append: bool,
+    ) -> Result<Option<Attempt>, checkpoint_pipeline::Error> {
         let mut options = BeginOptions::default();
         options.lease = self.lease.clone();
         options.allow_changed_read = allow_changed_read;
         options.append = append;
         options.flat_ids = true;
-        let begun = wait(py, async {
-            let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
-            let fingerprint = job.fingerprint(&self.places, &checkpoint, &output).await?;
-            let files = DataFiles::new();
-            let begin = checkpoint_store::Attempt::begin(&checkpoint, &output, fingerprint, options, &files);
-            Ok::<_, checkpoint_pipeline::Error>(Box::pin(begin).await?)
-        })?;
-        Ok(match begun.map_err(|e| pipeline_raised(py, &e))? {
+        let (checkpoint, output) = (self.checkpoint().await?, self.places.open(output).await?);
+        let fingerprint = job.fingerprint(&self.places, &checkpoint, &output).await?;
+        let files = DataFiles::new();
+        let begin = checkpoint_store::Attempt::begin(&checkpoint, &output, fingerprint, options, &files);
+        Ok(match Box::pin(begin).await? {
             Begin::Attempt(attempt) => Some(Attempt::new(*attempt)),
             _ => None,
         })
     }
-}
 
-impl Store {
     async fn checkpoint(&self) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::new(self.places.open(&self.path).await?, SystemRuntime::shared());
         match &self.lease_url {
@@ -177,26 +256,14 @@ impl Store {
         let status = checkpoint_store::status(checkpoint).await?;
         Ok((status.id_column.unwrap_or_else(|| "id".to_owned()), status.id_type))
     }
-
-    fn wait<T: Send>(&self, py: Python<'_>, future: impl Future<Output = Result<T>> + Send) -> PyResult<T> {
-        wait(py, future)?.map_err(|e| store_raised(py, &e))
-    }
-
-    fn report<T: Serialize + Send>(
-        &self,
-        py: Python<'_>,
-        future: impl Future<Output = Result<T>> + Send,
-    ) -> PyResult<String> {
-        as_json(&self.wait(py, future)?)
-    }
 }
 
 /// A report as the JSON that `ckpt` prints.
 ///
 /// # Errors
-/// `ValueError`, which no report gives.
-pub(crate) fn as_json(report: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(report).map_err(|e| PyValueError::new_err(e.to_string()))
+/// `BadData`, which no report gives.
+pub(crate) fn as_json(report: &impl Serialize) -> Result<String> {
+    serde_json::to_string(report).map_err(|e| Error::bad_data(format!("the report is no JSON: {e}")))
 }
 
 async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

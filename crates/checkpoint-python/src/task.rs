@@ -4,19 +4,20 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use checkpoint_fs::{ObjectPath, StorageExt, StorageRef, StorageWriter, WriteOptions};
 use checkpoint_store::{CommitOutcome, Error, ErrorKind, PreparedTask, Result};
+use futures::TryFutureExt;
 use parquet::file::metadata::ParquetMetaDataReader;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 
 use crate::attempt::Attempt;
+use crate::awaitable::start;
 use crate::buffer::bytes_of;
-use crate::error::store_raised;
-use crate::runtime::wait;
+use crate::runtime::run;
 
 /// How much of a local file is read and handed on at once.
 const PIECE: usize = 8 << 20;
@@ -94,11 +95,29 @@ impl Task {
         Self { process, name, state: Mutex::new(State { prepared: Some(prepared), files }) }
     }
 
-    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
-        if self.process != process::id() {
-            return Err(PyRuntimeError::new_err("the task belongs to the process that this one is a fork of"));
+    fn check_process(&self) -> PyResult<()> {
+        if self.process == process::id() {
+            return Ok(());
         }
-        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        Err(PyRuntimeError::new_err("the task belongs to the process that this one is a fork of"))
+    }
+
+    fn state(&self) -> PyResult<MutexGuard<'_, State>> {
+        self.check_process()?;
+        Ok(self.locked())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next file that is not written yet.
+    fn first(&self) -> Option<(String, Source)> {
+        self.locked().files.first().cloned()
+    }
+
+    fn forget(&self, file: &str) {
+        self.locked().files.retain(|(name, _)| name != file);
     }
 
     fn take(&self, written: bool) -> PyResult<PreparedTask> {
@@ -126,28 +145,57 @@ impl Task {
     /// Writes the next file to the output; false when there is none.
     fn write_next(&self, py: Python<'_>, attempt: &Attempt) -> PyResult<bool> {
         let owner = attempt.owner()?;
-        let next = self.state()?.files.first().cloned();
-        let Some((name, source)) = next else { return Ok(false) };
-        wait(py, write(owner.output(), &name, source))?.map_err(|e| store_raised(py, &e))?;
-        self.state()?.files.retain(|(written, _)| *written != name);
+        self.check_process()?;
+        let Some((name, source)) = self.first() else { return Ok(false) };
+        run(py, write(owner.output(), &name, source).err_into())?;
+        self.forget(&name);
         Ok(true)
     }
 
     /// Publishes the task.
     fn commit(&self, py: Python<'_>, attempt: &Attempt) -> PyResult<()> {
         let owner = attempt.owner()?;
-        let task = self.take(true)?;
-        match wait(py, owner.commit(task))?.map_err(|e| store_raised(py, &e))? {
-            CommitOutcome::Committed => Ok(()),
-            CommitOutcome::Conflict(error) | CommitOutcome::Unknown(error) => Err(store_raised(py, &error)),
-        }
+        run(py, commit(owner, self.take(true)?).err_into())
     }
 
     /// Gives the task up.
     fn abort(&self, py: Python<'_>, attempt: &Attempt) -> PyResult<()> {
         let owner = attempt.owner()?;
+        run(py, owner.abort(self.take(false)?).err_into())
+    }
+
+    /// Writes all files to the output that are not written yet.
+    fn write_files_async<'py>(this: Py<Self>, py: Python<'py>, attempt: &Attempt) -> PyResult<Bound<'py, PyAny>> {
+        let owner = attempt.owner()?;
+        this.get().check_process()?;
+        start(py, async move {
+            let task = this.get();
+            while let Some((name, source)) = task.first() {
+                write(owner.output(), &name, source).await?;
+                task.forget(&name);
+            }
+            Ok(())
+        })
+    }
+
+    /// As ``commit``.
+    fn commit_async<'py>(&self, py: Python<'py>, attempt: &Attempt) -> PyResult<Bound<'py, PyAny>> {
+        let owner = attempt.owner()?;
+        start(py, commit(owner, self.take(true)?).err_into())
+    }
+
+    /// As ``abort``.
+    fn abort_async<'py>(&self, py: Python<'py>, attempt: &Attempt) -> PyResult<Bound<'py, PyAny>> {
+        let owner = attempt.owner()?;
         let task = self.take(false)?;
-        wait(py, owner.abort(task))?.map_err(|e| store_raised(py, &e))
+        start(py, async move { Ok(owner.abort(task).await?) })
+    }
+}
+
+async fn commit(owner: Arc<checkpoint_store::Attempt>, task: PreparedTask) -> Result<()> {
+    match owner.commit(task).await? {
+        CommitOutcome::Committed => Ok(()),
+        CommitOutcome::Conflict(error) | CommitOutcome::Unknown(error) => Err(error),
     }
 }
 

@@ -18,19 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "Task"]
 
 
-class Attempt:
-    """The owner of a checkpoint, made by :meth:`CheckpointStore.begin`.
-
-    Its lease is renewed in the background, by native threads: no call of yours has to. When the lease is lost, every
-    further call raises :class:`~checkpoint_store.errors.ConflictError` and changes nothing.
-
-    Use it in a ``with`` block, and call :meth:`finish` or :meth:`stop` at its end. A block that ends by an exception
-    ends the attempt as failed; all that is committed stays, and the next attempt goes on from there. A process that is
-    killed needs nothing of this.
-
-    It belongs to the process that began it, and can be used by all of its threads. In a child after a fork, and in a
-    pickle, it is of no use, and says so.
-    """
+class Owned:
+    """What an attempt knows without asking the store."""
 
     def __init__(self, native: _native.Attempt | None) -> None:
         self._native = native
@@ -76,6 +65,33 @@ class Attempt:
         """Raises :class:`~checkpoint_store.errors.ConflictError` once the lease is lost; asks nothing of the store."""
         self._owner().check()
 
+    def _owner(self) -> _native.Attempt:
+        if self._native is None:
+            raise RuntimeError("the job is complete already; look at already_complete first")
+        return self._native
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("an attempt belongs to its process; send its `ids` to others, and commit here")
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"<{name}: the job is complete>" if self._native is None else f"<{name} {self.number}>"
+
+
+class Attempt(Owned):
+    """The owner of a checkpoint, made by :meth:`CheckpointStore.begin`.
+
+    Its lease is renewed in the background, by native threads: no call of yours has to. When the lease is lost, every
+    further call raises :class:`~checkpoint_store.errors.ConflictError` and changes nothing.
+
+    Use it in a ``with`` block, and call :meth:`finish` or :meth:`stop` at its end. A block that ends by an exception
+    ends the attempt as failed; all that is committed stays, and the next attempt goes on from there. A process that is
+    killed needs nothing of this.
+
+    It belongs to the process that began it, and can be used by all of its threads. In a child after a fork, and in a
+    pickle, it is of no use, and says so.
+    """
+
     def write(
         self,
         ids: Any,
@@ -111,10 +127,8 @@ class Attempt:
         failed_rows: int = 0,
     ) -> Task:
         """The first of the three steps of :meth:`write`: the pending record. Nothing counts yet."""
-        files = data_files.items() if isinstance(data_files, Mapping) else data_files
-        given = [(ending.removeprefix("."), data, rows[0] if rows else None) for ending, data, *rows in files]
         native = self._owner()
-        return Task(native, native.prepare(ids, given, failed_rows))
+        return Task(native, native.prepare(ids, files_of(data_files), failed_rows))
 
     def finish(self, keep: bool = False) -> None:
         """Ends the job: all of its rows are done. Deletes the checkpoint and leaves a mark in the output, or keeps it.
@@ -129,11 +143,6 @@ class Attempt:
         """Ends the attempt and not the job: the next attempt may begin at once, and goes on from here."""
         if self._native is not None:
             self._native.end(False)
-
-    def _owner(self) -> _native.Attempt:
-        if self._native is None:
-            raise RuntimeError("the job is complete already; look at already_complete first")
-        return self._native
 
     def __enter__(self) -> Self:
         return self
@@ -153,15 +162,17 @@ class Attempt:
         if error is None:
             raise RuntimeError("the attempt was left without finish() or stop(); it was ended as failed")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an attempt belongs to its process; send its `ids` to others, and commit here")
 
-    def __repr__(self) -> str:
-        return "<Attempt: the job is complete>" if self._native is None else f"<Attempt {self.number}>"
+def files_of(
+    data_files: Mapping[str, Buffer | os.PathLike[str]] | Iterable[tuple[Any, ...]],
+) -> list[tuple[str, Any, int | None]]:
+    """The files of a task, each with its ending, its data and its rows where they are said."""
+    files = data_files.items() if isinstance(data_files, Mapping) else data_files
+    return [(ending.removeprefix("."), data, rows[0] if rows else None) for ending, data, *rows in files]
 
 
-class Task:
-    """A task that is prepared. Its data is written next, and then it is committed, or given up."""
+class PreparedTask:
+    """What a task knows without asking the store."""
 
     def __init__(self, attempt: _native.Attempt, native: _native.Task) -> None:
         self._attempt, self._native = attempt, native
@@ -175,6 +186,13 @@ class Task:
     def unwritten(self) -> list[str]:
         """The names of the files that are not written yet."""
         return self._native.unwritten
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Task(PreparedTask):
+    """A task that is prepared. Its data is written next, and then it is committed, or given up."""
 
     def write_files(self) -> None:
         """Writes the files that are not written yet to the output, each atomically."""
@@ -194,6 +212,3 @@ class Task:
     def abort(self) -> None:
         """Gives the task up: its record and its files go, and its rows are not done."""
         self._native.abort(self._attempt)
-
-    def __repr__(self) -> str:
-        return f"<Task {self.name}>"

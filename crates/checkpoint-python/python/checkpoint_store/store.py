@@ -169,7 +169,19 @@ class CheckpointStore:
             BadDataError: A committed record is damaged.
             InvalidConfigError: A setting is wrong or missing.
         """
-        job = {
+        job = self._job_of(id_column, id_type, row_hash, inputs, filter, version)
+        return Attempt(self._native.begin(self._output_of(output), job, allow_changed_read, append))
+
+    @staticmethod
+    def _job_of(
+        id_column: str | None,
+        id_type: Any,
+        row_hash: bool,
+        inputs: Iterable[str | os.PathLike[str]] | None,
+        filter: str | None,
+        version: str | None,
+    ) -> dict[str, Any]:
+        return {
             "id_column": id_column,
             "id_type": id_type,
             "row_hash": row_hash,
@@ -177,7 +189,6 @@ class CheckpointStore:
             "filter": filter,
             "version": version,
         }
-        return Attempt(self._native.begin(self._output_of(output), job, allow_changed_read, append))
 
     def _output_of(self, output: str | os.PathLike[str] | None) -> str:
         if output is not None:

@@ -1,7 +1,4 @@
-"""A filesystem for ``asyncio``: the same native calls, awaited.
-
-Needs nothing but Python. Every method may be called from any event loop; cancelling what is awaited drops the work.
-"""
+"""A filesystem for ``asyncio``."""
 
 from __future__ import annotations
 
