@@ -45,6 +45,10 @@ class TestStore:
         """What a mock received since the last time."""
         return self._ask("requests")
 
+    def expire(self) -> None:
+        """Ends all temporary keys of a mock."""
+        self._ask("expire")
+
     def stop(self) -> None:
         """Ends it."""
         assert self._process.stdin is not None

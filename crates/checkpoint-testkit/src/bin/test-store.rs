@@ -5,7 +5,8 @@
 //!   client of that scheme takes them, and what `http_proxy` must be for it, where a mock plays the service's hosts;
 //! - `bucket`: makes one that no other test has: `{"bucket", "root"}`, the root as a path without a scheme;
 //! - `requests`: what a mock received since the last time: a list of `{"method", "host", "path", "query", "headers",
-//!   "status", "code"}`.
+//!   "status", "code"}`;
+//! - `expire`: ends all temporary keys of a mock, as those that TCLake gives for a volume: `{}`.
 
 use std::io::{BufRead, Write};
 
@@ -29,6 +30,12 @@ fn main() -> Result<()> {
         match line?.trim() {
             "bucket" => say(&store.new_bucket()?)?,
             "requests" => say(&store.requests())?,
+            "expire" => {
+                if let Some(controls) = store.controls() {
+                    controls.expire_temporary_keys();
+                }
+                say(&json!({}))?;
+            }
             other => bail!("no such question: {other}"),
         }
     }
