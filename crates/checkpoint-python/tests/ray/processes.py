@@ -80,27 +80,16 @@ class Event(NamedTuple):
     node: str
 
 
-class Child:
-    """A driver."""
+class Driver:
+    """A process that leads a job, in a group of its own."""
 
-    def __init__(self, folder: Path, **job: Any) -> None:
-        self.events_path, self.log_path = folder / "events", folder / "log"
-        settings = folder / "job.json"
-        settings.write_text(json.dumps({**job, "events": str(self.events_path)}))
+    def __init__(self, folder: Path, command: list[Any], environment: dict[str, str] | None = None) -> None:
+        self.log_path = folder / "log"
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, HERE / "driver.py", settings],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )  # fmt: skip
-
-    def events(self) -> list[Event]:
-        if not self.events_path.exists():
-            return []
-        lines = [line.rsplit(" ", 2) for line in self.events_path.read_text().splitlines()]
-        return [Event(what, int(pid), node) for what, pid, node in lines]
-
-    def names(self) -> list[str]:
-        return [event.what for event in self.events()]
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")[-6000:]
@@ -117,6 +106,28 @@ class Child:
             os.kill(self.process.pid, signal.SIGABRT)
             pytest.fail(f"the driver hangs: {self.log()}")
 
+    def done(self) -> None:
+        assert self.wait() == 0, self.log()
+
+
+class Child(Driver):
+    """A driver that tells what it and its workers do."""
+
+    def __init__(self, folder: Path, **job: Any) -> None:
+        self.events_path = folder / "events"
+        settings = folder / "job.json"
+        settings.write_text(json.dumps({**job, "events": str(self.events_path)}))
+        super().__init__(folder, [sys.executable, HERE / "driver.py", settings])
+
+    def events(self) -> list[Event]:
+        if not self.events_path.exists():
+            return []
+        lines = [line.rsplit(" ", 2) for line in self.events_path.read_text().splitlines()]
+        return [Event(what, int(pid), node) for what, pid, node in lines]
+
+    def names(self) -> list[str]:
+        return [event.what for event in self.events()]
+
     def wait_for(self, what: str) -> Event:
         """The event of this name; an error where the driver ends without it."""
 
@@ -128,9 +139,6 @@ class Child:
             return None
 
         return wait_until(look, f"{what} after {self.names()}: {self.log()}")
-
-    def done(self) -> None:
-        assert self.wait() == 0, self.log()
 
 
 class Launch:
