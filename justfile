@@ -57,6 +57,10 @@ crash:
 test-python *args:
     scripts/test-python {{ args }}
 
+# The examples with models: texts embedded, shots of videos. Installs some gigabytes into an environment of its own.
+examples *args:
+    scripts/test-python --on-demand {{ args }}
+
 # The Python package with older versions of Ray, each in an environment of its own, after `just test-python`. Arguments are
 # versions.
 test-rays *args:
