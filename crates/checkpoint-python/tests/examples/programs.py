@@ -32,13 +32,15 @@ class Example:
         folder: Path,
         program: str,
         root: str,
+        rows: int,
         *,
         id_column: str = "id",
         storage_options: dict[str, dict[str, Any]] | None = None,
         environment: dict[str, str] | None = None,
         arguments: tuple[Any, ...] = (),
     ) -> None:
-        self.folder, self.program, self.id_column, self.arguments = folder, program, id_column, arguments
+        self.folder, self.program, self.arguments = folder, program, arguments
+        self.rows, self.id_column = rows, id_column
         self.input, self.output, self.checkpoint = f"{root}/input", f"{root}/output", f"{root}/checkpoint"
         self.path = root.partition("://")[2] or root
         self.filesystem = build_checkpoint_filesystem(root, storage_options)
@@ -68,7 +70,8 @@ class Example:
         return driver
 
     def kill_half_way(self) -> bool:
-        """Starts the program and kills it when it has done some more. Answers false where it was too fast for that."""
+        """Starts the program and kills it when it has done some more rows, and not all. Answers false where it was too
+        fast for that."""
         before = self.records()
         driver = self.start()
         done = wait_until(
@@ -76,7 +79,7 @@ class Example:
         )
         assert done and driver.process.returncode in (None, 0), driver.log()
         driver.kill()
-        return self.records() > before
+        return self.records() > before and len(self.written()) < self.rows
 
     def records(self) -> int:
         """How many tasks are done, by the checkpoint."""

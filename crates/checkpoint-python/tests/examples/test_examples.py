@@ -34,7 +34,7 @@ def docs() -> list[pa.Table]:
 
 
 def on_disk(nodes: Nodes, folder: Path, _: Any) -> Example:
-    example = Example(nodes.address, folder, "fail_and_resume.py", str(folder / "job"))
+    example = Example(nodes.address, folder, "fail_and_resume.py", str(folder / "job"), len(IDS))
     example.put(docs())
     # It begins with a failure of its own: `--fail-on` is for that.
     driver = example.start("--fail-on", IDS[60])
@@ -45,7 +45,7 @@ def on_disk(nodes: Nodes, folder: Path, _: Any) -> Example:
 
 
 def row_hashes(nodes: Nodes, folder: Path, _: Any) -> Example:
-    example = Example(nodes.address, folder, "row_hash.py", str(folder / "job"), id_column="row_hash")
+    example = Example(nodes.address, folder, "row_hash.py", str(folder / "job"), len(EMAILS), id_column="row_hash")
     example.put([pa.table({"email": EMAILS[start : start + 25]}) for start in range(0, len(EMAILS), 25)])
     return example
 
@@ -57,7 +57,7 @@ def on_s3(nodes: Nodes, folder: Path, store: TestStore) -> Example:
         "AWS_ENDPOINT_URL_S3": store.options["endpoint_url"],
     }
     example = Example(
-        nodes.address, folder, "s3_by_environment.py", f"s3://{store.new_root()}/job",
+        nodes.address, folder, "s3_by_environment.py", f"s3://{store.new_root()}/job", len(IDS),
         storage_options=store.storage_options, environment=environment,
     )  # fmt: skip
     example.put(docs())
@@ -71,7 +71,7 @@ def by_options(nodes: Nodes, folder: Path, store: TestStore) -> Example:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("http_proxy", store.proxy or "")
         example = Example(
-            nodes.address, folder, "storage_options.py", f"{store.scheme}://{store.new_root()}/job",
+            nodes.address, folder, "storage_options.py", f"{store.scheme}://{store.new_root()}/job", len(IDS),
             storage_options=store.storage_options, environment={"http_proxy": store.proxy or ""},
             arguments=("--options", options),
         )  # fmt: skip

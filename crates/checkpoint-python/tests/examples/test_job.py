@@ -54,7 +54,7 @@ class StartedRay:
         try:
             self._start(
                 "head", "--head", "--node-ip-address=127.0.0.1", f"--port={address.partition(':')[2]}",
-                f"--dashboard-port={dashboard}", f"--temp-dir={self.files}",
+                f"--dashboard-port={dashboard}", f"--ray-client-server-port={free_port()}", f"--temp-dir={self.files}",
             )  # fmt: skip
             wait_until(self.client, "the dashboard")
             self._start("worker", f"--address={address}", "--node-ip-address=127.0.0.1")

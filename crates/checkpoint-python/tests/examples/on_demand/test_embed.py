@@ -27,7 +27,7 @@ def test_texts_are_embedded_once(nodes: Nodes, tmp_path: Path, monkeypatch: Any)
     ]
     table = pa.table({"id": [f"text-{number:05}" for number in range(ROWS)], "text": texts})
     for number in range(TRIES):
-        example = Example(nodes.address, tmp_path / str(number), "embed.py", str(tmp_path / str(number) / "job"))
+        example = Example(nodes.address, tmp_path / str(number), "embed.py", str(tmp_path / str(number) / "job"), ROWS)
         example.put([table.slice(start, 80) for start in range(0, ROWS, 80)])
         try:
             if example.kill_half_way():

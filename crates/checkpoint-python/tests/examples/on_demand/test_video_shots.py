@@ -40,7 +40,12 @@ def test_each_shot_has_its_picture_once(nodes: Nodes, tmp_path: Path) -> None:
     for number in range(TRIES):
         folder = tmp_path / str(number)
         example = Example(
-            nodes.address, folder, "video_shots.py", str(folder / "job"), arguments=("--shots", folder / "shots")
+            nodes.address,
+            folder,
+            "video_shots.py",
+            str(folder / "job"),
+            sum(videos.values()),
+            arguments=("--shots", folder / "shots"),
         )
         Path(example.input).mkdir(parents=True)
         grounds = {
