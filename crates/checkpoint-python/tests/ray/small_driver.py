@@ -59,13 +59,13 @@ def step(table: pa.Table, held: str | None, fails_on: int | None) -> pa.Table:
     return table
 
 
-def of_pyarrow(url: str, options: dict[str, Any]) -> fs.FileSystem:
-    """pyarrow's own filesystem of a place."""
+def of_others(url: str, options: dict[str, Any]) -> fs.FileSystem:
+    """The filesystem of a place that users of plain Ray have."""
     if url.startswith("file://"):
         return fs.LocalFileSystem()
-    scheme, _, endpoint = options["endpoint_url"].partition("://")
-    keys = {"access_key": options["key"], "secret_key": options["secret"]}
-    return fs.S3FileSystem(endpoint_override=endpoint, scheme=scheme, region="us-east-1", **keys)
+    import s3fs
+
+    return fs.PyFileSystem(fs.FSSpecHandler(s3fs.S3FileSystem(**options["s3"], use_listings_cache=False)))
 
 
 def main(job: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ def main(job: dict[str, Any]) -> None:
     url, options = job["url"], job["options"]
     root = url.partition("://")[2]
     if job["plain"]:
-        filesystem = of_pyarrow(url, options.get("s3", {}))
+        filesystem = of_others(url, options)
         Together.mine, Together.other = job["mine"], job["other"]
         context.checkpoint_config = CheckpointConfig(
             "id", f"{root}/checkpoint", override_filesystem=filesystem, checkpoint_manager_cls=Together,

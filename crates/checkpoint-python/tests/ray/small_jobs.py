@@ -1,4 +1,4 @@
-"""Jobs over a few rows at any place, and drivers of them in processes of their own on the cluster of the tests."""
+"""Jobs over a few rows at any place, and drivers of them in processes of their own on a cluster that is there."""
 
 from __future__ import annotations
 
@@ -62,10 +62,11 @@ class Driver:
         job: The job.
         name: The driver's name.
         other: The name of the other driver, for plain Ray: both load what is done before either goes on.
-        plain: Whether it is plain Ray, with pyarrow's own filesystem.
+        plain: Whether it is plain Ray, with a filesystem of others.
         held: A file that the task of the last row waits for, once it has made another, `.reached`.
         fails_on: The row that a task fails on.
         variables: Variables of the driver and its workers.
+        address: Another cluster than that of the tests.
     """
 
     def __init__(
@@ -78,9 +79,10 @@ class Driver:
         held: Path | None = None,
         fails_on: int | None = None,
         variables: dict[str, str] | None = None,
+        address: str | None = None,
     ) -> None:
         self.begins, settings = job.folder / f"{name}.begins", job.folder / f"{name}.json"
-        address = ray.get_runtime_context().gcs_address
+        address = address or ray.get_runtime_context().gcs_address
         said = {"address": address, "url": job.url, "options": job.options, "plain": plain, "held": held and str(held)}
         said |= {"fails_on": fails_on, "variables": variables or {}}
         files = {"begins": str(self.begins), "mine": str(job.folder / name), "other": str(job.folder / other)}
@@ -97,9 +99,10 @@ class Driver:
         """How it went."""
         out, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, self.log.read_text()[-6000:]
-        return json.loads(out.splitlines()[-1])
+        # Plain Ray says things there too.
+        return json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
 
     def kill(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+        self.process.wait()

@@ -14,6 +14,10 @@ from checkpoint_store.errors import InvalidConfigError
 Options = dict[str, dict[str, Any]]
 
 
+#: Options of an fsspec object that are not of its store.
+_OF_THE_OBJECT = {"scheme", "skip_instance_cache", "use_listings_cache", "listings_expiry_time", "max_paths"}
+
+
 def is_url(path: str) -> bool:
     """Whether a path has a scheme."""
     return "://" in path
@@ -79,8 +83,10 @@ def _store_of(filesystem: Any) -> tuple[str | None, Options | None]:
             return handler.scheme, handler.storage_options
         if isinstance(handler, fs.FSSpecHandler):
             return _fsspec(handler.fs)
-    if type(filesystem).__name__ == "S3FileSystem":
-        return "s3", {"s3": _of_s3(filesystem.__reduce__()[1][0])}
+    # s3fs has a class of the same name; not every build of pyarrow has this one.
+    if isinstance(filesystem, getattr(fs, "S3FileSystem", ())):
+        made: Any = filesystem.__reduce__()[1][0]
+        return "s3", {"s3": _of_s3(made)}
     if type(filesystem).__module__.partition(".")[0] != "pyarrow" and hasattr(filesystem, "storage_options"):
         return _fsspec(filesystem)
     raise InvalidConfigError(
@@ -96,8 +102,8 @@ def _fsspec(filesystem: Any) -> tuple[str, Options | None]:
         return "file", None
     if protocol == "checkpoint":
         protocol = filesystem.scheme
-    options = {name: value for name, value in filesystem.storage_options.items() if name != "scheme"}
-    options.pop("skip_instance_cache", None)
+    # Others work on the job too: what the object keeps for its user is of no use to it.
+    options = {name: value for name, value in filesystem.storage_options.items() if name not in _OF_THE_OBJECT}
     return protocol, {protocol: options} if options else None
 
 
