@@ -66,10 +66,14 @@ examples *args:
 test-rays *args:
     scripts/test-rays {{ args }}
 
-# The long runs: 200 random kills a backend, and 100,000 objects below a prefix.
-soak:
+# The long runs: 200 random kills a backend, 100,000 objects below a prefix, and 50 kills of jobs in Python and in Ray.
+soak: soak-python
     CKPT_OBJECTS=100000 cargo test -p checkpoint-tests --test many_objects -- --nocapture --skip s3_
     CKPT_KILLS=200 cargo test -p checkpoint-tests --test '*' -- --nocapture kill_
+
+# That of Python alone.
+soak-python:
+    CKPT_KILLS=50 scripts/test-python -k kill
 
 # What can be published packs and builds by itself. In a directory of its own each time: cargo keeps what it unpacked of a
 # package by the directory and the version alone, and would build the next one against the sources of the one before.
