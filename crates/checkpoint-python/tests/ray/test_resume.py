@@ -76,6 +76,26 @@ def test_the_same_process_may_try_again(job):
     job.holds_once(range(200))
 
 
+def test_two_sources_side_by_side_each_have_all_ids(job):
+    """Left out of both, the rows that are done are no repeats."""
+    job.put(range(200))
+    job.configure()
+
+    def run(step):
+        double = job.read().map_batches(
+            lambda table: table.append_column("double", table["id"]), batch_format="pyarrow"
+        )
+        zipped = job.read().zip(double)
+        zipped.map_batches(step, batch_size=10, batch_format="pyarrow").write_parquet(job.output)
+
+    with pytest.raises(Exception, match="told to fail on 199"):
+        run(fails_on(199))
+    assert 0 < len(job.written()) < 200
+    run(lambda table: table)
+    job.holds_once(range(200))
+    assert job.files() == []
+
+
 @pytest.mark.parametrize("make", ["items", "pandas", "arrow", "numpy", "materialized"])
 def test_sources_that_ray_does_not_filter_are_filtered(job, make):
     ids = list(range(60))

@@ -19,8 +19,8 @@ class Rows:
 
     _opened: ClassVar[dict[Any, IdSet | None]] = {}
 
-    def __init__(self, ref: Any, id_column: str, tally: Tally | None = None) -> None:
-        self.ref, self.id_column, self.tally = ref, id_column, tally
+    def __init__(self, ref: Any, id_column: str, tally: Tally | None = None, source: int = 0) -> None:
+        self.ref, self.id_column, self.tally, self.source = ref, id_column, tally, source
 
     def __call__(self, table: pa.Table) -> pa.Table:
         if table.num_rows == 0:
@@ -28,7 +28,7 @@ class Rows:
         ids = self._ids()
         left = table.slice(0, 0) if ids is None else ids.filter(table, self.id_column)
         if self.tally is not None and left.num_rows < table.num_rows:
-            self.tally.add(table.num_rows - left.num_rows)
+            self.tally.add(self.source, table.num_rows - left.num_rows)
         return left
 
     def _ids(self) -> IdSet | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 from ray.data import Dataset
 from ray.data._internal.logical.interfaces import LogicalPlan, Rule
-from ray.data._internal.logical.operators import MapBatches, Write
+from ray.data._internal.logical.operators import MapBatches, Write, Zip
 from ray.data._internal.logical.optimizers import get_logical_ruleset
 from ray.data._internal.util import RetryingPyFileSystem
 from ray.data.context import DataContext
@@ -25,6 +25,8 @@ from checkpoint_store.ray.preflight import try_place
 from checkpoint_store.ray.sources import SOURCES, filter_of, inputs_of, is_row_hash, leaves_of, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from checkpoint_store.ray.filesystems import Options
     from checkpoint_store.ray.rows import Rows
     from checkpoint_store.ray.settings import Settings
@@ -108,8 +110,8 @@ class FilterRule(Rule):
         run = runs.run_of(settings)
         if run.dag != plan.dag.dag_str:
             return plan
-        dag = _filtered(plan.dag, run.left_out())
-        run.is_filtered = True
+        dag = _filtered(plan.dag, run.filters())
+        run.is_filtered, run.is_zipped = True, _is_zipped(plan.dag)
         return plan if dag is plan.dag else LogicalPlan(dag, plan.context)
 
 
@@ -169,18 +171,22 @@ def _guard(datasink: Any, output: str, options: Options | None, settings: Settin
     datasink.path = root
 
 
-def _filtered(op: Any, rows: Rows | None) -> Any:
+def _filtered(op: Any, filters: Iterator[Rows] | None) -> Any:
     """The plan with a filter behind each source."""
-    if rows is None:
+    if filters is None:
         return op
     if isinstance(op, MapBatches) and isinstance(op.fn, functools.partial) and op.fn.func is _left:
         return op
     if isinstance(op, SOURCES):
-        fn = functools.partial(_left, rows=rows)
+        fn = functools.partial(_left, rows=next(filters))
         return MapBatches(fn=fn, input_dependencies=[op], can_modify_num_rows=True, batch_format="pyarrow")
-    inputs = [_filtered(one, rows) for one in op.input_dependencies]
+    inputs = [_filtered(one, filters) for one in op.input_dependencies]
     same = all(new is old for new, old in zip(inputs, op.input_dependencies, strict=True))
     return op if same else op._with_new_input_dependencies(inputs)
+
+
+def _is_zipped(op: Any) -> bool:
+    return isinstance(op, Zip) or any(_is_zipped(one) for one in op.input_dependencies)
 
 
 def _left(table: Any, rows: Rows) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import json
 import logging
 import threading
@@ -16,6 +17,8 @@ from checkpoint_store.ray.rows import Rows
 from checkpoint_store.ray.tally import Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from checkpoint_store.ray.filesystems import Options
     from checkpoint_store.ray.settings import Settings
 
@@ -54,6 +57,8 @@ class Run:
         self.dag: str | None = None
         #: Whether the plan leaves out the rows that are done.
         self.is_filtered = False
+        #: Whether sources are put side by side, so that each has all IDs.
+        self.is_zipped = False
 
     def plans(self, datasink: Any) -> bool:
         """Whether the execution that is being planned has its attempt: a plan may be looked at more than once."""
@@ -106,14 +111,14 @@ class Run:
                 self._ids_ref = ray.put(np.frombuffer(memoryview(self._attempt.ids), dtype=np.uint8))
         return self._ids_ref
 
-    def left_out(self) -> Rows | None:
-        """What leaves out the rows that are done, and counts them; none where nothing is done."""
+    def filters(self) -> Iterator[Rows] | None:
+        """What leaves out the rows that are done, and counts them, for each source; none where nothing is done."""
         ref = self.ids_ref()
         if ref is None:
             return None
         if self._tally is None and not self.is_complete:
             self._tally = Tally()
-        return Rows(ref, self.settings.id_column, self._tally)
+        return (Rows(ref, self.settings.id_column, self._tally, source) for source in itertools.count())
 
     def start(self, writes: list[str]) -> None:
         """Writes down whose tasks are this attempt's, before the first of them starts."""
@@ -124,10 +129,10 @@ class Run:
     def succeed(self) -> None:
         """Ends the job: all rows are done, and no task is in flight."""
         attempt, self._attempt = self._attempt, None
-        left_out = self._tally.total() if self._tally is not None else 0
+        left_out, is_zipped = self._tally.totals() if self._tally is not None else [], self.is_zipped
         self._forget()
         if attempt is not None:
-            _check_left_out(attempt, left_out)
+            _check_left_out(attempt, max(left_out, default=0) if is_zipped else sum(left_out))
             rows = attempt.finish(not self.settings.delete_on_success)
             logger.info("the job is complete: %d rows: %s", rows, self.settings.checkpoint_url)
 
@@ -144,7 +149,7 @@ class Run:
     def _forget(self) -> None:
         self.attempt = None
         self._datasink, self._is_running, self._ids_ref, self.dag, self.is_complete = None, False, None, None, False
-        self.is_filtered, self._tally = False, None
+        self.is_filtered, self.is_zipped, self._tally = False, False, None
 
 
 def _check_left_out(attempt: _native.ClusterAttempt, left_out: int) -> None:

@@ -16,16 +16,19 @@ _PATIENCE = 30.0
 
 
 class _Counter:
-    """The rows that each task left out. A task that is tried again counts once."""
+    """The rows that each task left out of each source. A task that is tried again counts once."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
+        self.rows: dict[tuple[int, str], int] = {}
 
-    def note(self, task: str, rows: int) -> None:
-        self.rows[task] = max(rows, self.rows.get(task, 0))
+    def note(self, source: int, task: str, rows: int) -> None:
+        self.rows[source, task] = max(rows, self.rows.get((source, task), 0))
 
-    def total(self) -> int:
-        return sum(self.rows.values())
+    def totals(self) -> list[int]:
+        found: dict[int, int] = {}
+        for (source, _), rows in self.rows.items():
+            found[source] = found.get(source, 0) + rows
+        return list(found.values())
 
 
 class Tally:
@@ -35,19 +38,19 @@ class Tally:
         self._counter: Any = ray.remote(num_cpus=0, max_restarts=0)(_Counter).remote()
         self._task, self._rows = "", 0
 
-    def add(self, rows: int) -> None:
-        """Counts rows that the task which asks has left out."""
+    def add(self, source: int, rows: int) -> None:
+        """Counts rows of a source that the task which asks has left out."""
         task = ray.get_runtime_context().get_task_id() or ""
         if task != self._task:
             self._task, self._rows = task, 0
         self._rows += rows
         with contextlib.suppress(RayActorError, GetTimeoutError):
-            ray.get(self._counter.note.remote(task, self._rows), timeout=_PATIENCE)
+            ray.get(self._counter.note.remote(source, task, self._rows), timeout=_PATIENCE)
 
-    def total(self) -> int:
-        """The rows of all tasks; 0 where they can no longer be told."""
+    def totals(self) -> list[int]:
+        """The rows of all tasks, for each source of which some were left out; none where they can no longer be told."""
         try:
-            return int(ray.get(self._counter.total.remote(), timeout=_PATIENCE))
+            return list(ray.get(self._counter.totals.remote(), timeout=_PATIENCE))
         except (RayActorError, GetTimeoutError):
             logger.warning("how many rows were left out is not known; whether the input repeats IDs was not checked")
-            return 0
+            return []
