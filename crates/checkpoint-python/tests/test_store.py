@@ -53,11 +53,14 @@ def read_output(path):
     return sorted(row for name in files for row in pq.read_table(os.path.join(path, name))["id"].to_pylist())
 
 
-def test_a_job_that_fails_is_resumed_and_finished(place):
+def test_a_job_that_fails_is_resumed_and_finished(place, tmp_path):
     store = place.store()
+    pq.write_table(pa.table({"id": range(6)}), tmp_path / "input.parquet")
     with pytest.raises(errors.NoCheckpointError):
         store.status()
-    with pytest.raises(ZeroDivisionError), begin(store) as attempt:
+    # A job is known to be complete where it is known what it reads.
+    inputs = [tmp_path / "input.parquet"]
+    with pytest.raises(ZeroDivisionError), begin(store, inputs=inputs) as attempt:
         assert (attempt.number, attempt.already_complete, len(attempt.ids)) == (1, False, 0)
         task = commit(attempt, [1, 2, 3])
         assert task.name.endswith("-1-000001")
@@ -80,7 +83,7 @@ def test_a_job_that_fails_is_resumed_and_finished(place):
     with store.begin() as attempt:
         assert len(attempt.ids) == 6
         attempt.finish()
-    with store.begin() as attempt:
+    with begin(store, inputs=inputs) as attempt:
         assert attempt.already_complete and attempt.number == 0
         with pytest.raises(RuntimeError):
             attempt.filter(pa.table({"id": [1]}), "id")
