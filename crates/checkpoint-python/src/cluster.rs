@@ -134,18 +134,16 @@ impl ClusterAttempt {
         })?;
         let begun = wait(py, async {
             let places = Places::open(job, &options, class).await?;
-            let begun = places.begin(elsewhere).await?;
-            Ok((places, begun))
-        })?;
-        let (places, begun) = begun.map_err(|e: Error| store_raised(py, &e))?;
-        match begun {
-            Begin::AlreadyComplete { rows } => Ok((None, rows)),
-            Begin::Attempt(attempt) => {
-                let rows = attempt.rows();
-                Ok((Some(Self::new(places, *attempt).map_err(|e| store_raised(py, &e))?), rows))
+            match places.begin(elsewhere).await? {
+                Begin::AlreadyComplete { rows } => Ok((None, rows)),
+                Begin::Attempt(attempt) => {
+                    let rows = attempt.rows();
+                    Ok((Some(Self::new(places, *attempt).await?), rows))
+                }
+                _ => Err(Error::conflict("the checkpoint is in a state that is not known here")),
             }
-            _ => Err(store_raised(py, &Error::conflict("the checkpoint is in a state that is not known here"))),
-        }
+        })?;
+        begun.map_err(|e: Error| store_raised(py, &e))
     }
 
     /// What `read_parts` does with a part, on any machine: reads the records that it names.
@@ -241,7 +239,8 @@ impl ClusterAttempt {
             };
             let rows = closing.rows();
             if let Err(error) = check_unique(&self.places, rows, closing.ids().len()) {
-                closing.end(AttemptState::Failed).await?;
+                // What went wrong is what there is to tell; its lease ends by itself.
+                let _ = closing.end(AttemptState::Failed).await;
                 return Err(error);
             }
             closing.finish(keep).await?;
@@ -252,12 +251,19 @@ impl ClusterAttempt {
 }
 
 impl ClusterAttempt {
-    fn new(places: Places, attempt: Attempt) -> Result<Self> {
+    async fn new(places: Places, attempt: Attempt) -> Result<Self> {
         let (rows, ids) = (attempt.rows(), attempt.ids());
-        check_unique(&places, rows, ids.len())?;
-        let ids = match ids.buffer() {
-            Some(buffer) => CompactIdSet::from_bytes(buffer.clone())?,
-            None => return Err(Error::bad_data("the IDs that are done are in no one buffer")),
+        let buffer = check_unique(&places, rows, ids.len()).and_then(|()| match ids.buffer() {
+            Some(buffer) => CompactIdSet::from_bytes(buffer.clone()),
+            None => Err(Error::bad_data("the IDs that are done are in no one buffer")),
+        });
+        let ids = match buffer {
+            Ok(ids) => ids,
+            Err(error) => {
+                // So that the next one need not wait for the lease.
+                let _ = attempt.end(AttemptState::Failed).await;
+                return Err(error);
+            }
         };
         Ok(Self {
             places,

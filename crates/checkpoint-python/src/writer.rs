@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::buffer::bytes_of;
 use crate::error::{raised, settled};
-use crate::runtime::{run, wait};
+use crate::runtime::{handle, run, wait};
 
 /// A streamed write of one object. Nothing is visible before ``finish``; one that is let go of leaves nothing.
 #[pyclass(module = "checkpoint_store._native", frozen)]
@@ -36,10 +36,16 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let Some(writer) = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take() else { return };
         // What the writer would remove is still the parent's.
         if self.process != process::id() {
-            std::mem::forget(self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(writer);
+            return;
         }
+        // It frees in the background what it has sent.
+        let runtime = Python::try_attach(|py| handle(py).ok()).flatten();
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
+        drop(writer);
     }
 }
 

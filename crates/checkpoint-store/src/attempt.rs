@@ -167,15 +167,22 @@ impl Attempt {
     /// became of its process. Two requests.
     ///
     /// # Errors
-    /// `InvalidConfig` for a name so short that another's might contain it; `Conflict` when the lease is lost;
-    /// `Storage`.
+    /// `InvalidConfig` for a name so short that another's might contain it, or one that an earlier attempt has;
+    /// `Conflict` when the lease is lost; `Storage`.
     pub async fn name_writes(&self, writes: Vec<String>) -> Result<()> {
         const SHORTEST: usize = 16;
-        match writes.iter().find(|write| write.len() < SHORTEST) {
-            Some(short) => Err(Error::invalid_config(format!("the name of a write is too short: {short:?}"))
-                .with_hint(format!("give it {SHORTEST} random characters or more, such as a UUID"))),
-            None => self.lease.name_writes(writes).await,
+        if let Some(short) = writes.iter().find(|write| write.len() < SHORTEST) {
+            return Err(Error::invalid_config(format!("the name of a write is too short: {short:?}"))
+                .with_hint(format!("give it {SHORTEST} random characters or more, such as a UUID")));
         }
+        let before = &self.ready.writes;
+        let again =
+            |write: &&String| before.iter().any(|old| old.contains(write.as_str()) || write.contains(old.as_str()));
+        if let Some(again) = writes.iter().find(again) {
+            return Err(Error::invalid_config(format!("an earlier attempt has a write of this name: {again:?}"))
+                .with_hint("its tasks would be void; give each write of each attempt a new UUID"));
+        }
+        self.lease.name_writes(writes).await
     }
 
     /// A name for the next task; no other task ever has it.
@@ -366,6 +373,14 @@ impl Attempt {
 
     async fn try_finish(&self, keep: bool) -> Result<()> {
         self.lease.check()?;
+        if self.lease.has_writes() {
+            return Err(Error::invalid_config(
+                "an attempt that named writes of another engine cannot end the job itself",
+            )
+            .with_hint(
+                "end it, and begin another: that one closes it, knows which of its tasks count, and ends the job",
+            ));
+        }
         let committed = {
             let progress = self.progress();
             if let Some(number) = progress.in_doubt.first() {
@@ -411,6 +426,7 @@ impl Attempt {
             rows,
             fingerprint: fingerprint.clone(),
             data_files,
+            writes: writes.clone(),
         };
         crate::end::complete(checkpoint, Some(output), &self.lease, complete).await
     }

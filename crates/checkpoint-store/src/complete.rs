@@ -1,6 +1,7 @@
 //! The end of a job: `complete` in the checkpoint, and the mark that stays in the output.
 
-use checkpoint_fs::{ObjectPath, StorageExt, StorageRef};
+use checkpoint_fs::{Entry, ListOptions, ObjectPath, StorageExt, StorageRef};
+use futures::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::read_json;
@@ -10,6 +11,8 @@ use crate::job::Fingerprint;
 use crate::names::{JobId, TaskName};
 use crate::record::DataFile;
 
+/// Directories that are listed at a time.
+const CONCURRENCY: usize = 16;
 /// How the mark's name begins; the job's ID follows.
 const MARK_PREFIX: &str = "_CHECKPOINT_COMPLETE-";
 
@@ -37,6 +40,9 @@ pub struct CompleteFile {
     pub fingerprint: Fingerprint,
     /// All its data files.
     pub data_files: Vec<DataFile>,
+    /// What was in the names of the tasks that another engine ran for its attempts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<String>,
 }
 
 impl CompleteFile {
@@ -63,6 +69,11 @@ pub(crate) async fn marks_in(output: &StorageRef) -> Result<Vec<CompleteFile>> {
     Ok(marks)
 }
 
+/// Whether a directory is of a column's value.
+fn is_of_column(name: &str) -> bool {
+    name.split_once('=').is_some_and(|(column, _)| !column.is_empty() && !column.starts_with(['_', '.']))
+}
+
 /// What an output directory holds that concerns checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct OutputView {
@@ -70,24 +81,39 @@ pub(crate) struct OutputView {
     pub(crate) marks: Vec<CompleteFile>,
     /// Every file at the top and in `_failed`, by its path in the output, with its size.
     pub(crate) files: std::collections::HashMap<String, u64>,
-    /// The files in other directories, likewise: Ray makes directories of the values of columns. None of ours are there.
+    /// The files in directories of the values of columns, `<column>=<value>`, which Ray makes. None of ours are there.
     pub(crate) nested: std::collections::HashMap<String, u64>,
 }
 
 impl OutputView {
-    /// Reads it: a listing, and a read per mark.
+    /// Reads it: two listings, one for each directory of a column's value at the top, and a read per mark.
     pub(crate) async fn read(output: &StorageRef) -> Result<Self> {
         let mut view = Self::default();
-        for (path, meta) in output.list_files(&ObjectPath::root(), true).await? {
-            let path = path.as_str();
-            let inside = path.rsplit_once('/').map(|(dir, _)| dir);
-            let files = match inside {
-                None | Some(crate::layout::FAILED_DIR) => &mut view.files,
-                Some(dir) if dir.starts_with(['_', '.']) => continue,
-                Some(_) => &mut view.nested,
-            };
-            files.insert(path.to_owned(), meta.size);
+        let mut columns = Vec::new();
+        let mut top = output.list(&ObjectPath::root(), ListOptions::new().fresh(true));
+        while let Some(entry) = top.next().await {
+            match entry? {
+                Entry::File { path, meta } => drop(view.files.insert(path.as_str().to_owned(), meta.size)),
+                Entry::Dir { path } if is_of_column(path.name()) => columns.push(path),
+                Entry::Dir { .. } => {}
+            }
         }
+        drop(top);
+        let failed = ObjectPath::parse(crate::layout::FAILED_DIR)?;
+        for (path, meta) in output.list_files(&failed, false).await? {
+            view.files.insert(path.as_str().to_owned(), meta.size);
+        }
+        let below = columns.into_iter().map(|dir| async move { output.list_files(&dir, true).await });
+        let mut below = stream::iter(below).buffer_unordered(CONCURRENCY);
+        while let Some(files) = below.next().await {
+            for (path, meta) in files? {
+                let path = path.as_str();
+                if path.rsplit_once('/').is_some_and(|(dirs, _)| dirs.split('/').all(is_of_column)) {
+                    view.nested.insert(path.to_owned(), meta.size);
+                }
+            }
+        }
+        drop(below);
         for name in view.files.keys().filter(|n| n.starts_with(MARK_PREFIX)) {
             view.marks.extend(read_json::<CompleteFile>(output, &ObjectPath::parse(name.as_str())?).await?);
         }

@@ -157,7 +157,8 @@ async fn leave_mark(output: &StorageRef, file: &CompleteFile) -> Result<()> {
     Ok(())
 }
 
-/// Deletes the records of the job, and those of Ray that it closed. What is of others stays.
+/// Deletes the records of the job, those of Ray that it closed, and those that came late of a write that an attempt named.
+/// What is of others stays.
 async fn delete_records(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
     let snapshot = c.snapshot().await?;
     let known: BTreeSet<&String> = snapshot.closed.records.union(&snapshot.closed.void).collect();
@@ -168,7 +169,9 @@ async fn delete_records(c: &Checkpoint, file: &CompleteFile) -> Result<()> {
             Some(_) if file.removed => true,
             Some(RecordName::Own(task)) => task.job == file.job,
             Some(RecordName::Merged(merged)) => merged.job == file.job,
-            Some(RecordName::Foreign(stem) | RecordName::RayPending(stem)) => known.contains(&stem),
+            Some(RecordName::Foreign(stem) | RecordName::RayPending(stem)) => {
+                known.contains(&stem) || file.writes.iter().any(|write| stem.contains(write.as_str()))
+            }
         };
         if ours {
             records.push(path);

@@ -195,6 +195,11 @@ impl Lease {
         keep::renew(&self.shared).await
     }
 
+    /// Whether another engine runs tasks for the attempt.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.shared.file().writes.is_empty()
+    }
+
     /// Writes the attempt's file never again, neither to renew the lease nor to [end](Lease::end) it, so that it can
     /// be deleted: the next owner may take the same number at once. The lease must still cover what follows.
     pub(crate) async fn give_up(&self) {

@@ -55,6 +55,7 @@ async fn remove_under(fenced: &Checkpoint, lease: &Lease) -> Result<()> {
         rows: snapshot.closed.rows,
         fingerprint: snapshot.fingerprint.unwrap_or(nobody),
         data_files: Vec::new(),
+        writes: Vec::new(),
     };
     crate::end::remove(fenced, lease, file).await
 }

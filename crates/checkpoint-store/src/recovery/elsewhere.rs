@@ -25,7 +25,8 @@ const SMALLEST: u64 = 16 << 20;
 /// Has parts of a checkpoint's records read on other machines.
 pub trait PartReader: Send + Sync + fmt::Debug {
     /// Gives each part to [`read_part`] on some machine, with the same checkpoint, and answers what came of them, in
-    /// their order. The parts without an answer are read here.
+    /// their order. The parts without an answer are read here; the start waits for all of them, so what does not come must
+    /// be given up.
     fn read(&self, parts: Vec<String>) -> BoxFuture<'_, Vec<Option<Bytes>>>;
 }
 

@@ -161,7 +161,7 @@ fn refuse_undecided(snapshot: &Snapshot, plan: &Plan, url: &str) -> Result<()> {
     let open = |task: &TaskName| job == Some(&task.job) && task.attempt > snapshot.closed.attempt;
     let own = snapshot.listing.pending.iter().filter(|(task, _)| open(task)).map(|(task, _)| task.to_string());
     let rays = snapshot.listing.ray_pending.iter().map(|(stem, _)| stem.clone());
-    let rays = rays.filter(|stem| !snapshot.closed.void.contains(stem));
+    let rays = rays.filter(|stem| !plan.void.contains(stem));
     match own.chain(rays).find(|name| !plan.holds(name, job)) {
         None => Ok(()),
         Some(task) => Err(Error::invalid_config(format!(

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{self, RecordName};
 use crate::listing::Listing;
 use crate::merged::Covered;
-use crate::names::{JobId, MergedName, TaskName, owner, ray_task};
+use crate::names::{JobId, MergedName, TaskName, owner, ray_task, ray_write};
 
 /// What is void, file by file.
 #[derive(Debug, Default)]
@@ -93,6 +93,14 @@ impl Verdict<'_> {
     fn is_over(&self, task: &str) -> bool {
         self.writes.iter().any(|write| task.contains(write))
     }
+
+    /// Whether a task that nobody knows is void by its name: its write is over, and all tasks that are known of the
+    /// write are named as it is. Else it may be one of those, under a name that its files do not begin with.
+    fn is_without_record(&self, task: &str, known: &BTreeSet<&str>) -> bool {
+        let form = ray_write(task);
+        let is_alike = |write: &str| known.iter().all(|name| !name.contains(write) || ray_write(name) == form);
+        self.writes.iter().find(|write| task.contains(**write)).is_some_and(|write| is_alike(write))
+    }
 }
 
 /// Finds what is void in two listings.
@@ -162,7 +170,7 @@ pub(crate) fn sweep_plan(verdict: &Verdict<'_>, listing: &Listing, output: &Outp
                 void(&mut sweep, stem.to_owned());
                 sweep.data.insert(ObjectPath::parse(path.as_str())?);
             }
-        } else if ray_task(file).is_some_and(|task| verdict.is_over(task)) {
+        } else if ray_task(file).is_some_and(|task| verdict.is_without_record(task, &known)) {
             // Its record is gone, or came to nothing.
             sweep.data.insert(ObjectPath::parse(path.as_str())?);
         }

@@ -44,7 +44,8 @@ pub(crate) async fn surely_without(
 ) -> Result<BTreeMap<String, String>> {
     let names: Vec<String> = tasks.keys().cloned().collect();
     for name in names {
-        for path in [layout::committed(&name)?, layout::ray_pending(&name)?] {
+        // The pending record is there until the committed one is.
+        for path in [layout::ray_pending(&name)?, layout::committed(&name)?] {
             if checkpoint.storage.stat_optional(&path).await?.is_some() {
                 tasks.remove(&name);
             }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, reason = "what a test does not expect fails it")]
 
+mod appearing_storage;
 mod beside;
 mod closing;
 mod compaction;

@@ -1,8 +1,14 @@
 //! Tasks that another engine runs for an attempt, under names that its owner wrote down.
 
-use checkpoint_store::{Attempt, AttemptState, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::small_job::{World, column, committed, kind, parquet};
+use checkpoint_fs::{MemoryStorage, StorageRef};
+use checkpoint_store::{Attempt, AttemptState, Begin, BeginOptions, Checkpoint, ErrorKind};
+
+use crate::compaction::compact_as;
+use crate::crash_storage::{Crash, Point};
+use crate::small_job::{Done, World, attempt, begin, column, committed, kind, parquet, write_task};
 
 /// What a driver names before its workers start.
 const WRITES: [&str; 3] =
@@ -182,4 +188,77 @@ async fn a_write_has_a_name_that_no_other_has() {
     let file = world.get(&world.checkpoint, "_meta/attempts/1.json").await;
     let file: serde_json::Value = serde_json::from_slice(&file).expect("JSON");
     assert_eq!(file["writes"], serde_json::json!([WRITES[0]]));
+    owner.end(AttemptState::Failed).await.expect("ends");
+
+    // A later attempt's would be taken for the earlier one's, and void.
+    let next = world.attempt().await;
+    for again in [WRITES[0].to_owned(), WRITES[0][..20].to_owned(), format!("x-{}", WRITES[0])] {
+        assert_eq!(kind(next.name_writes(vec![again]).await), ErrorKind::InvalidConfig);
+    }
+    next.name_writes(vec![WRITES[1].to_owned()]).await.expect("is another");
+}
+
+/// Which of its tasks count is what the next one finds out.
+#[tokio::test]
+async fn the_attempt_that_named_writes_does_not_end_the_job() {
+    let world = World::new(true);
+    let first = owner(&world, WRITES[0]).await;
+    Worker::new(&world, WRITES[0], 0, &[1, 2]).whole().await;
+    assert_eq!(kind(first.finish(false).await), ErrorKind::InvalidConfig);
+    world.attempt().await.finish(false).await.expect("ends");
+    world.holds_once(&[1, 2]).await;
+}
+
+/// The record of a worker that is late, which a list will void.
+#[tokio::test]
+async fn a_late_pending_record_does_not_stop_a_compaction() {
+    let world = World::new(true);
+    let first = owner(&world, WRITES[0]).await;
+    write_task(&first, &[1]).await.expect("writes");
+    first.end(AttemptState::Failed).await.expect("ends");
+    world.attempt().await.end(AttemptState::Failed).await.expect("ends");
+    Worker::new(&world, WRITES[0], 1, &[7]).prepare().await;
+    compact_as(&world.look(), None).await.expect("compacts");
+    assert_eq!(committed(&world.look()).await.expect("loads"), [1]);
+}
+
+/// A worker of a closed attempt publishes when all that is left is the deletion of the checkpoint.
+#[tokio::test]
+async fn a_late_record_of_a_named_write_goes_with_the_checkpoint() {
+    let mut tried = 0;
+    for effect in 0..60 {
+        let world = World::new(false);
+        let first = world.attempt().await;
+        first.name_writes(vec![WRITES[0].to_owned()]).await.expect("named");
+        first.end(AttemptState::Failed).await.expect("ends");
+        let crash = Crash::at(Point::After(effect));
+        let process = world.process("a");
+        let c = Checkpoint::new(crash.wrap(&world.checkpoint), process.clone());
+        let Ok(Begin::Attempt(last)) = begin(&c, &world.output, BeginOptions::default()).await else { continue };
+        if write_task(&last, &[1, 2, 3, 7]).await.is_err() {
+            continue;
+        }
+        let finished = last.finish(false).await;
+        process.kill();
+        let there = world.checkpoint_files().await;
+        if finished.is_ok()
+            || !there.contains(&"_meta/complete".to_owned())
+            || !there.contains(&"_meta/job.json".to_owned())
+        {
+            continue;
+        }
+        tried += 1;
+        world.put(&world.checkpoint, &format!("{}_000001.parquet", WRITES[0]), parquet("id", &column(&[7]))).await;
+        world.clock.advance(Duration::from_secs(600)).await;
+        assert_eq!(world.run(&[1, 2, 3, 7], false).await.expect("ends"), Done::Already(4));
+        let output: StorageRef = Arc::new(MemoryStorage::new("memory://job/other-output"));
+        let next = attempt(begin(&world.look(), &output, BeginOptions::default()).await);
+        assert_eq!(
+            next.ids().len(),
+            0,
+            "effect {effect}: a new job in the freed directory has nothing done: {:?}",
+            world.checkpoint_files().await
+        );
+    }
+    assert!(tried > 0);
 }

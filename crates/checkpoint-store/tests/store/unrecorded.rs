@@ -1,10 +1,14 @@
 //! Data of Ray's whose record is gone, or says nothing: never counted beside rows that are computed again.
 
-use arrow::array::{ArrayRef, Int64Array};
-use checkpoint_store::{AttemptState, ErrorKind};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array};
+use checkpoint_fs::StorageRef;
+use checkpoint_store::{AttemptState, BeginOptions, Checkpoint, ErrorKind};
+
+use crate::appearing_storage::AppearingStorage;
 use crate::closing::recover;
-use crate::small_job::{Done, World, column, files, parquet};
+use crate::small_job::{Done, World, begin, column, files, parquet};
 
 /// What the owner of an attempt names.
 const NAMED: &str = "5f0c1d2e3a4b4c5d8e9f000000000001";
@@ -90,7 +94,7 @@ async fn what_comes_late_is_swept_at_the_end() {
 /// A checkpoint of plain Ray's, of which a record was lost or emptied.
 #[tokio::test]
 async fn a_record_of_rays_that_is_gone_or_empty_is_named_and_repaired() {
-    let empty: ArrayRef = std::sync::Arc::new(Int64Array::from(Vec::<i64>::new()));
+    let empty: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
     for damage in [None, Some(parquet("id", &empty))] {
         let world = World::new(true);
         for number in 0..2 {
@@ -146,4 +150,61 @@ async fn a_task_that_is_pending_is_not_gone() {
     world.put(&world.checkpoint, &format!("{WRITE}_000001.pending.parquet"), bytes).await;
     assert_eq!(world.run(&IDS, false).await.expect("runs"), Done::Processed(0));
     world.holds_once(&IDS).await;
+}
+
+/// Names that a program of the user's makes: those of the data do not begin with that of the record.
+#[tokio::test]
+async fn data_of_a_counted_task_with_a_template_in_its_name_stays() {
+    let mut lost = Vec::new();
+    for (record, data) in [
+        (format!("{NAMED}_000000-{{i}}"), format!("{NAMED}_000000-0")),
+        (format!("shard_{{i}}_{NAMED}_000000"), format!("shard_0_{NAMED}_000000")),
+    ] {
+        let world = World::new(true);
+        let first = world.attempt().await;
+        first.name_writes(vec![NAMED.to_owned()]).await.expect("named");
+        let bytes = parquet("id", &column(&[1, 2]));
+        world.put(&world.output, &format!("{data}.parquet"), bytes.clone()).await;
+        world.put(&world.checkpoint, &format!("{record}.parquet"), bytes).await;
+        first.end(AttemptState::Succeeded).await.expect("ends");
+        let closing = world.attempt().await;
+        assert_eq!(closing.rows(), 2, "its record counts");
+        closing.finish(false).await.expect("ends");
+        if world.output_ids().await != [1, 2] {
+            lost.push(record);
+        }
+    }
+    assert!(lost.is_empty(), "the job is done, and its rows are gone: {lost:?}");
+}
+
+/// What a person copied into a directory below is no file of the task's.
+#[tokio::test]
+async fn a_copy_in_a_directory_below_does_not_cost_a_task() {
+    let world = World::new(true);
+    let first = world.attempt().await;
+    first.name_writes(vec![NAMED.to_owned()]).await.expect("named");
+    let bytes = parquet("id", &column(&[1, 2]));
+    world.put(&world.checkpoint, &format!("{NAMED}_000000.pending.parquet"), bytes.clone()).await;
+    world.put(&world.output, &format!("{NAMED}_000000-0.parquet"), bytes.clone()).await;
+    world.put(&world.output, &format!("backup/{NAMED}_000000-0.parquet"), bytes).await;
+    first.end(AttemptState::Failed).await.expect("ends");
+    let second = world.attempt().await;
+    assert_eq!(second.ids().len(), 2, "rolled forward");
+    assert!(files(&world.output).await.iter().any(|f| f.starts_with("backup/")), "the copy stays");
+}
+
+/// Its pending record came after the listing, and is moved between the two looks.
+#[tokio::test]
+async fn a_task_that_commits_meanwhile_is_not_without_record() {
+    let world = World::new(false);
+    for (number, ending) in [(0, ".parquet"), (1, ".pending.parquet")] {
+        let bytes = parquet("id", &column(&IDS[number * 2..][..2]));
+        world.put(&world.output, &format!("{WRITE}_{number:06}-0.parquet"), bytes.clone()).await;
+        world.put(&world.checkpoint, &format!("{WRITE}_{number:06}{ending}"), bytes).await;
+    }
+    let meanwhile: StorageRef = Arc::new(AppearingStorage::new(&world.checkpoint, &format!("{WRITE}_000001")));
+    let c = Checkpoint::new(meanwhile, world.process("a"));
+    let begun = begin(&c, &world.output, BeginOptions::default()).await;
+    assert!(begun.is_ok(), "its record is there: {:?}", begun.err());
+    assert!(world.checkpoint_files().await.contains(&record(WRITE, 1)));
 }

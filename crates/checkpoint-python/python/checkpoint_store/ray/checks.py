@@ -137,6 +137,12 @@ def _check_sink(sink: Any, settings: Settings) -> None:
             f"the file names do not contain the UUID of the write, so those of two runs would be the same: name={name}",
             "use write_uuid in get_filename_for_task of the FilenameProvider",
         )
+    if "{" in name:
+        raise _refused(
+            f"the file names have a place for the number of the file in them, so the record of a task has another name "
+            f"than its data: name={name}",
+            "leave {i} out of get_filename_for_task of the FilenameProvider: Ray adds the number at the end",
+        )
     if sink.unresolved_path.startswith("local://"):
         raise _refused(
             "output on the driver's own disk (local://) is not shared by the workers",

@@ -23,6 +23,9 @@ AT_LEAST = 64 << 20
 _PARTS = 2
 #: Parts at the most.
 _MOST = 512
+#: For how long no part may come back, in seconds, before those that are left are read by the driver: where others use all
+#: processors of the cluster, none of them starts.
+_PATIENCE = 120.0
 
 
 def read_parts(
@@ -37,9 +40,24 @@ def read_parts(
 
     def read(parts: list[str]) -> list[bytes | None]:
         task = ray.remote(max_retries=3)(_read)
-        return [_answer(ref) for ref in [task.remote(checkpoint, part, text) for part in parts]]
+        refs = [task.remote(checkpoint, part, text) for part in parts]
+        late = set(_late(refs))
+        return [None if ref in late else _answer(ref) for ref in refs]
 
     return read, max(1, min(_PARTS * processors, _MOST)), AT_LEAST
+
+
+def _late(refs: list[Any]) -> list[Any]:
+    """Waits for parts as long as they come; gives up, and answers, those that do not."""
+    left = refs
+    while left:
+        came, left = ray.wait(left, num_returns=1, timeout=_PATIENCE, fetch_local=False)
+        if not came:
+            logger.warning("no task of %d has read its part of the records; the driver reads them", len(left))
+            for ref in left:
+                ray.cancel(ref, force=True)
+            return left
+    return []
 
 
 def _read(checkpoint: str, part: str, options: str | None) -> bytes:
