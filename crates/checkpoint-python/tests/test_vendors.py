@@ -10,6 +10,9 @@ from pyarrow import fs
 from checkpoint_store import build_checkpoint_filesystem, errors
 from checkpoint_store.filesystem import CheckpointFileSystem
 
+#: The UUID of a write, which is in the names of its records.
+W = "0123456789abcdef0123456789abcdef"
+
 
 @pytest.fixture(params=["cos", "oss", "tclake"])
 def store(request, monkeypatch):
@@ -51,10 +54,10 @@ def test_pyarrow_deletes_many_with_their_digest(store):
 def test_a_move_leaves_no_source(store):
     root = store.new_root()
     filesystem = build_checkpoint_filesystem(f"{store.scheme}://{root}", store.storage_options)
-    with filesystem.open_output_stream(f"{root}/task.pending.parquet") as out:
+    with filesystem.open_output_stream(f"{root}/{W}_task.pending.parquet") as out:
         out.write(b"ids")
-    filesystem.move(f"{root}/task.pending.parquet", f"{root}/task.parquet")
-    assert [one.path for one in filesystem.get_file_info(fs.FileSelector(root))] == [f"{root}/task.parquet"]
+    filesystem.move(f"{root}/{W}_task.pending.parquet", f"{root}/{W}_task.parquet")
+    assert [one.path for one in filesystem.get_file_info(fs.FileSelector(root))] == [f"{root}/{W}_task.parquet"]
 
 
 def test_large_files_go_in_parts(store):

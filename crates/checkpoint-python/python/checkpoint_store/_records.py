@@ -7,6 +7,7 @@ recovery takes it for an order to delete the task's data, so it is never shown.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,13 @@ logger = logging.getLogger(__name__)
 
 RECORD = ".parquet"
 PENDING = ".pending.parquet"
+#: The UUID of a write, which Ray puts into the names of its records, and few others into those of their files.
+_UUID = re.compile("[0-9a-f]{32}")
 
 
 def is_pending(path: str) -> bool:
     """Whether a path is that of a pending record."""
-    return path.endswith(PENDING)
+    return path.endswith(PENDING) and _UUID.search(path.rpartition("/")[2]) is not None
 
 
 def committed_of(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from jobs import Job
 @pytest.fixture(scope="session", autouse=True)
 def cluster() -> Iterator[None]:
     """One Ray for all tests of this folder that start none of their own."""
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    # More than there are: plain Ray's pools of filters take one each, and let go of it late.
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
@@ -29,9 +31,14 @@ def cluster() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_context() -> Iterator[None]:
-    """No test sees the configuration of another."""
+    """No test sees the configuration of another, nor waits for processors of one that failed.
+
+    Plain Ray keeps the pool of filters of an execution that failed as long as its error is kept, by pytest for one.
+    """
+    gc.collect()
     yield
     DataContext.get_current().checkpoint_config = None
+    gc.collect()
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ import pickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 from ray.data import DataContext
 
 from checkpoint_store._native import ClusterAttempt
 from checkpoint_store.errors import ConflictError
 from checkpoint_store.ray import runs
+from checkpoint_store.ray.handlers import OutputHandler
 from jobs import fails_on
 
 
@@ -96,3 +98,35 @@ def test_of_two_tries_of_a_task_the_first_is_kept(worker, job):
     pq.write_table(pa.table({"id": [2000]}), other, filesystem=worker)
     with pytest.raises(ConflictError, match="other IDs"):
         worker.move(other, target)
+
+
+def test_what_the_first_try_wrote_stays_only_where_it_serves_the_second(worker, job, guarded):
+    """The second try of a task, whose first one was stopped between its data and its record."""
+    name = "0123456789abcdef0123456789abcdef_000007"
+    data, pending = f"{job.output}/{name}-0.parquet", f"{job.checkpoint}/{name}.pending.parquet"
+
+    def write(ids, **columns):
+        pq.write_table(pa.table({"id": ids}), pending, filesystem=worker)
+        # Of a path pyarrow would delete the file that it could not write.
+        with guarded.open_output_stream(data) as out:
+            pq.write_table(pa.table({"id": ids, **columns}), out)
+
+    write([1, 2], word=["a", "b"])
+    write([1, 2], word=["a", "b"])
+    write([2, 1], word=["d", "c"])
+    assert pq.read_table(data)["word"].to_pylist() == ["a", "b"], "the first one's, of the same rows"
+    for others in ([2, 3], [1], [1, 2, 3]):
+        with pytest.raises(ConflictError, match="another try of this task has written other rows"):
+            write(others, word=["x"] * len(others))
+    assert pq.read_table(data)["id"].to_pylist() == [1, 2]
+    write([1, 2], word=["e", "f"])
+    worker.move(pending, pending.replace(".pending", ""))
+    write([1, 2], word=["g", "h"])
+    assert pq.read_table(data)["word"].to_pylist() == ["a", "b"]
+
+
+@pytest.fixture
+def guarded(worker, job):
+    """The output's filesystem as that worker has it."""
+    handler = OutputHandler("file", None, job.output, worker.handler.fence)
+    return fs.PyFileSystem(handler)

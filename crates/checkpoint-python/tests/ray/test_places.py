@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from ray.data import DataContext
 from checkpoint_store import CheckpointFileSystem, build_checkpoint_filesystem
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray import DatasetContext, checkpoint_config, read_parquet, write_parquet
+from checkpoint_store.ray.plugins import settings_of
 from jobs import fails_on
 
 
@@ -125,6 +127,40 @@ def test_a_configuration_pickles_with_what_was_given_and_no_more(monkeypatch):
     assert b"http://given:1" in pickled and b"of-the-environment" not in pickled
     again = pickle.loads(pickled)
     assert again.checkpoint_path == "s3://bucket/checkpoint" and again.filesystem == config.filesystem
+
+
+def test_a_configuration_shows_no_secret():
+    options = {"s3": {"key": "the-id", "secret": "the-secret", "endpoint_url": "http://given:1"}}
+    config = checkpoint_config("id", "s3://bucket/checkpoint", options)
+    settings = settings_of(config)
+    assert settings is not None
+    for text in (repr(settings), str(settings), repr(config), repr(config.filesystem.handler), repr(vars(config))):
+        assert "the-secret" not in text
+
+
+def test_a_job_that_is_led_from_a_task_is_as_safe(job):
+    """The configuration gets there by a pickle, in a process where nobody has made one."""
+    job.put(range(200))
+    config = checkpoint_config("id", job.checkpoint, delete_checkpoint_on_success=False)
+
+    @ray.remote(num_cpus=0)
+    def lead(job, step):
+        from ray.data import DataContext
+
+        context = DataContext.get_current()
+        context.target_min_block_size, context.target_max_block_size = 1, 512
+        context.checkpoint_config = config
+        job.run(step)
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules["jobs"])
+    with pytest.raises(Exception, match="told to fail on 199"):
+        ray.get(lead.remote(job, fails_on(199)))
+    done = job.written()
+    assert 0 < len(done) < 200
+    ray.get(lead.remote(job, None))
+    job.holds_once(range(200))
+    ray.get(lead.remote(job, None))
+    job.holds_once(range(200))
 
 
 def test_a_filesystem_whose_store_cannot_be_told_is_refused(tmp_path):

@@ -30,6 +30,7 @@ STEPS = {
     "aggregate": lambda job: job.read().groupby("id").sum("id"),
     "repartition by key": lambda job: job.read().repartition(2, keys=["id"]),
     "union": lambda job: job.read().union(ray.data.from_items([{"key": 1}])),
+    "zip of the same IDs": lambda job: job.read().zip(job.read().map_batches(lambda rows: rows)),
     "zip": lambda job: job.read().zip(ray.data.from_items([{"key": one} for one in range(100)])),
     "missing": lambda job: ray.data.from_items([{"key": 1}]),
     "renamed": lambda job: job.read().rename_columns({"id": "key"}),
@@ -133,16 +134,44 @@ def test_an_idempotent_sink_resumes(job, tmp_path):
     assert seen.read_text() == before
 
 
-class Fixed(FilenameProvider):
+class Named(FilenameProvider):
+    def __init__(self, pattern):
+        self.pattern = pattern
+
     def get_filename_for_task(self, write_uuid, task_index):
-        return f"part_{task_index}.parquet"
+        return self.pattern.format(write=write_uuid, task=task_index)
 
 
-def test_names_that_two_runs_share_are_refused(job):
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("part_{task}.parquet", "do not contain the UUID of the write"),
+        ("part_{write}.parquet", "do not contain the number of the task"),
+        ("{write}_{task:06}-{{i}}.parquet", "another name than its data"),
+        ("shard_{{i}}_{write}_{task:06}.parquet", "another name than its data"),
+    ],
+)
+def test_names_that_tell_no_task_of_a_run_are_refused(job, pattern, why):
     job.put(range(100))
     job.configure()
-    with pytest.raises(InvalidConfigError, match="do not contain the UUID of the write"):
-        job.read().write_parquet(job.output, filename_provider=Fixed())
+    with pytest.raises(InvalidConfigError, match=why):
+        job.read().write_parquet(job.output, filename_provider=Named(pattern))
+    assert job.files() == []
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "ignore"])
+def test_an_attempt_that_has_committed_nothing_is_a_resume_too(job, mode):
+    """It may have data in the output, and workers at work."""
+    job.put(range(100))
+    job.configure()
+    with pytest.raises(Exception, match="told to fail"):
+        job.read().map_batches(fails_on(0), batch_format="pyarrow").write_parquet(job.output)
+    for record in job.records():
+        Path(job.checkpoint, record).unlink()
+    with pytest.raises(InvalidConfigError, match="a resume adds to what is there"):
+        job.read().write_parquet(job.output, mode=mode)
+    job.run()
+    job.holds_once(range(100))
 
 
 @pytest.mark.parametrize("ids", [pa.array([1, 2, None]), pa.array(["a", "", "b"]), pa.array([1.5, 2.5, 3.5])])

@@ -76,22 +76,44 @@ def test_the_same_process_may_try_again(job):
     job.holds_once(range(200))
 
 
-def test_two_sources_side_by_side_each_have_all_ids(job):
-    """Left out of both, the rows that are done are no repeats."""
+def test_two_halves_of_one_source_are_no_repeats(job):
+    """Each is filtered behind a read of its own, which leaves out all that is done."""
     job.put(range(200))
     job.configure()
 
     def run(step):
-        double = job.read().map_batches(
-            lambda table: table.append_column("double", table["id"]), batch_format="pyarrow"
-        )
-        zipped = job.read().zip(double)
-        zipped.map_batches(step, batch_size=10, batch_format="pyarrow").write_parquet(job.output)
+        halves = [job.read().filter(lambda row, half=half: row["id"] % 2 == half) for half in range(2)]
+        halves[0].union(halves[1]).map_batches(step, batch_size=10, batch_format="pyarrow").write_parquet(job.output)
 
     with pytest.raises(Exception, match="told to fail on 199"):
         run(fails_on(199))
     assert 0 < len(job.written()) < 200
     run(lambda table: table)
+    job.holds_once(range(200))
+    assert job.files() == []
+
+
+def test_a_step_that_is_tried_again_in_its_task_leaves_rows_out_once(job, tmp_path):
+    job.put(range(200))
+    job.configure()
+    with pytest.raises(Exception, match="told to fail on 199"):
+        job.run(fails_on(199))
+    once = tmp_path / "once"
+
+    def fails_once(table):
+        if not once.exists():
+            once.touch()
+            raise OSError("passes")
+        return table
+
+    context = DataContext.get_current()
+    before = context.retried_map_errors, context.max_map_retries
+    context.retried_map_errors, context.max_map_retries = ["passes"], 3
+    try:
+        job.run(fails_once)
+    finally:
+        context.retried_map_errors, context.max_map_retries = before
+    assert once.exists()
     job.holds_once(range(200))
     assert job.files() == []
 

@@ -15,10 +15,14 @@ from checkpoint_store.ray.versions import check as _check
 
 _check()
 
+from checkpoint_store.ray import rules as _rules  # noqa: E402
 from checkpoint_store.ray.config import checkpoint_config  # noqa: E402
 from checkpoint_store.ray.context import DatasetContext, checkpointing_off, run_with_resume  # noqa: E402
 from checkpoint_store.ray.parquet import read_parquet, write_parquet  # noqa: E402
 from checkpoint_store.ray.remaining import RemainingFile, remaining_inputs  # noqa: E402
+
+# In every process that has a configuration, and be it by a pickle: without the rules it would have no attempt.
+_rules.install()
 
 __all__ = [
     "DatasetContext",

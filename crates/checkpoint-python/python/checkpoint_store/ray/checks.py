@@ -9,7 +9,6 @@ from ray.data._internal.savemode import SaveMode
 from ray.data.datasource.datasink import Datasink
 from ray.data.datasource.file_datasink import _FileDatasink
 
-from checkpoint_store._records import RECORD, is_pending
 from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray.filesystems import unwrap
@@ -28,6 +27,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ("Sort", "a sort"),
     ("Limit", "a limit"),
     ("Mix", "a mix of sources"),
+    ("Zip", "a zip"),
     ("StreamingSplit", "a split"),
     ("Count", "a count"),
 )
@@ -35,7 +35,7 @@ _REFUSED: tuple[tuple[str, str], ...] = (
 #: Steps after which each row is still that of its ID.
 _ALLOWED = (
     "AbstractFrom", "Download", "Filter", "FlatMap", "InputData", "ListFiles", "MapBatches", "MapRows", "Project",
-    "RandomizeBlocks", "Read", "ReadFiles", "Repartition", "StreamingRepartition", "Union", "Write", "Zip",
+    "RandomizeBlocks", "Read", "ReadFiles", "Repartition", "StreamingRepartition", "Union", "Write",
 )  # fmt: skip
 
 #: A UUID, to see where the names of files have that of the write.
@@ -71,11 +71,10 @@ def check_mode(sink: Any, settings: Settings) -> None:
     if mode == SaveMode.APPEND or not isinstance(sink, _FileDatasink):
         return
     handler = StoreHandler(settings.checkpoint_url.partition("://")[0], settings.storage_options)
-    listed = handler.store.list(handler.normalize_path(unwrap(settings.checkpoint_url)))
-    records = [path for path, _ in listed if path.endswith(RECORD) and not is_pending(path)]
-    if records:
+    # An attempt that has committed nothing yet may be about to, and may be at work.
+    if handler.store.list(handler.normalize_path(unwrap(settings.checkpoint_url)), True):
         raise _refused(
-            f"a resume adds to what is there, and mode={SaveMode(mode).value!r} does not: records={len(records)} "
+            f"a resume adds to what is there, and mode={SaveMode(mode).value!r} does not: "
             f"url={settings.checkpoint_url}",
             "give mode='append'; or begin again with a fresh checkpoint and output",
         )
@@ -131,11 +130,16 @@ def _check_sink(sink: Any, settings: Settings) -> None:
     if not isinstance(sink, _FileDatasink):
         _check_other_sink(sink, settings)
         return
-    name = sink.filename_provider.get_filename_for_task(_PROBE, 7)
+    name, other = (sink.filename_provider.get_filename_for_task(_PROBE, task) for task in (7, 8))
     if _PROBE not in name:
         raise _refused(
             f"the file names do not contain the UUID of the write, so those of two runs would be the same: name={name}",
             "use write_uuid in get_filename_for_task of the FilenameProvider",
+        )
+    if name.partition(".")[0] == other.partition(".")[0]:
+        raise _refused(
+            f"the file names do not contain the number of the task, so those of two tasks are the same: name={name}",
+            "use task_index in get_filename_for_task of the FilenameProvider",
         )
     if "{" in name:
         raise _refused(

@@ -9,7 +9,6 @@ from ray.data.checkpoint import CheckpointConfig
 
 from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
-from checkpoint_store.ray import rules
 from checkpoint_store.ray.context import DatasetContext
 from checkpoint_store.ray.filesystems import Options, locate, unwrap
 from checkpoint_store.ray.handlers import CheckpointHandler, Fence
@@ -69,6 +68,11 @@ def checkpoint_config(
         raise InvalidConfigError(f"the ID column is no name: {id_column!r}")
     if not isinstance(write_num_threads, int) or write_num_threads < 1:
         raise InvalidConfigError(f"write_num_threads is at least 1: {write_num_threads!r}")
+    for name, text in (("output", output), ("job_version", job_version), ("lease_url", lease_url)):
+        if text is not None and not isinstance(text, str):
+            raise InvalidConfigError(f"{name} is a string: {text!r}")
+    if not isinstance(delete_checkpoint_on_success, bool):
+        raise InvalidConfigError(f"delete_checkpoint_on_success is True or False: {delete_checkpoint_on_success!r}")
     if checkpoint_path_partition_filter is not None:
         raise InvalidConfigError(
             "a checkpoint_path_partition_filter would leave out records, and their rows would be written twice\nhint: "
@@ -109,5 +113,4 @@ def checkpoint_config(
     )
     config.checkpoint_actor_memory_bytes = _FILTER_MEMORY
     setattr(config, SETTINGS, settings)
-    rules.install()
     return config

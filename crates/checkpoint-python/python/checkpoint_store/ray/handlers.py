@@ -16,6 +16,7 @@ from checkpoint_store.arrow import StoreHandler, _Output
 from checkpoint_store.errors import ConflictError, NotFoundError
 from checkpoint_store.ray import runs
 from checkpoint_store.ray.records import check_record
+from checkpoint_store.ray.tries import Digest, stands
 
 if TYPE_CHECKING:
     from checkpoint_store._native import Writer
@@ -182,11 +183,15 @@ class _Record(_Output):
 
 
 class _Data(_Output):
-    """A data file. What another try of the same task has written stays."""
+    """A data file. What another try of the same task has written stays, where it serves this one too."""
 
     def __init__(self, handler: OutputHandler, path: str) -> None:
         super().__init__(handler.store, path)
-        self.handler = handler
+        self.handler, self.path, self.digest = handler, path, Digest()
+
+    def write(self, data: Any) -> int:
+        self.digest.add(memoryview(data))
+        return super().write(data)
 
     def _open(self) -> Writer:
         _, creates, _ = self.store.abilities(self.path)
@@ -205,4 +210,16 @@ class _Data(_Output):
             self.writer.abort()
             raise
         if not self.writer.finish():
-            logger.debug("another try of the same task has written this file: %s", self.path)
+            self._check_first()
+
+    def _check_first(self) -> None:
+        found, fence = self.store.read(self.path), self.handler.fence
+        if self.digest.is_of(found):
+            return
+        if not stands(found, self.path.rpartition("/")[2], fence.control.store, fence.place):
+            raise ConflictError(
+                f"another try of this task has written other rows to its file: path={self.path}\nhint: nothing was "
+                "replaced; run the job again, it computes the task anew. A task that is tried again must give the same "
+                "rows to the same files"
+            )
+        logger.debug("another try of the same task has written this file: %s", self.path)

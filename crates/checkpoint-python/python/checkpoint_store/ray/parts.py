@@ -23,8 +23,8 @@ AT_LEAST = 64 << 20
 _PARTS = 2
 #: Parts at the most.
 _MOST = 512
-#: For how long no part may come back, in seconds, before those that are left are read by the driver: where others use all
-#: processors of the cluster, none of them starts.
+#: For how long no part may come back, in seconds, before those that are left are read by the driver: where others use
+#: all processors of the cluster, none of them starts.
 _PATIENCE = 120.0
 
 

@@ -70,12 +70,12 @@ class Callback(ExecutionCallback):
 
     def after_execution_succeeds(self, executor: Any) -> None:
         run = self._run(executor)
-        if run is not None:
+        if run is not None and run.is_of(_writes_of(executor)):
             run.succeed()
 
     def after_execution_fails(self, executor: Any, error: Exception) -> None:
         run = self._run(executor)
-        if run is not None:
+        if run is not None and run.is_of(_writes_of(executor)):
             run.end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
 
 

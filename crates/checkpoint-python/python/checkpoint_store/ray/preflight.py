@@ -32,6 +32,7 @@ def try_place(url: str, options: Options | None, folder: str) -> None:
     here = f"{root}/{folder}/{nonce}"
     alive = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     nodes = alive[:_MOST_NODES]
+    made = [place for place in (here, f"{root}/{folder}", f"{root}/_meta", root) if not _is_there(handler, place)]
     handler.store.write(f"{here}/driver", nonce.encode())
     try:
         seen = set(ray.get([_start(node, handler.scheme, options, here, nonce) for node in nodes]))
@@ -44,7 +45,7 @@ def try_place(url: str, options: Options | None, folder: str) -> None:
     finally:
         handler.delete_files([f"{here}/{name}" for name in ("driver", *nodes)])
         if handler.store.abilities(here)[2]:
-            _remove_empty(handler, [here, f"{root}/{folder}", f"{root}/_meta", root])
+            _remove_empty(handler, made)
 
 
 def _start(node: str, *given: Any) -> Any:
@@ -61,6 +62,10 @@ def _try(node: str, scheme: str, options: Options | None, here: str, nonce: str)
         return None
     store.write(f"{here}/{node}", nonce.encode())
     return node
+
+
+def _is_there(handler: StoreHandler, folder: str) -> bool:
+    return handler.store.info(folder)[0] == "directory"
 
 
 def _remove_empty(handler: StoreHandler, folders: list[str]) -> None:

@@ -28,7 +28,7 @@ class Rows:
         ids = self._ids()
         left = table.slice(0, 0) if ids is None else ids.filter(table, self.id_column)
         if self.tally is not None and left.num_rows < table.num_rows:
-            self.tally.add(self.source, table.num_rows - left.num_rows)
+            self.tally.add(self.source, table[self.id_column], table.num_rows - left.num_rows)
         return left
 
     def _ids(self) -> IdSet | None:

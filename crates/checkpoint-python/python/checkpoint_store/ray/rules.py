@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 from ray.data import Dataset
 from ray.data._internal.logical.interfaces import LogicalPlan, Rule
-from ray.data._internal.logical.operators import MapBatches, Write, Zip
+from ray.data._internal.logical.operators import MapBatches, Write
 from ray.data._internal.logical.optimizers import get_logical_ruleset
 from ray.data._internal.util import RetryingPyFileSystem
 from ray.data.context import DataContext
@@ -111,7 +111,7 @@ class FilterRule(Rule):
         if run.dag != plan.dag.dag_str:
             return plan
         dag = _filtered(plan.dag, run.filters())
-        run.is_filtered, run.is_zipped = True, _is_zipped(plan.dag)
+        run.is_filtered = True
         return plan if dag is plan.dag else LogicalPlan(dag, plan.context)
 
 
@@ -183,10 +183,6 @@ def _filtered(op: Any, filters: Iterator[Rows] | None) -> Any:
     inputs = [_filtered(one, filters) for one in op.input_dependencies]
     same = all(new is old for new, old in zip(inputs, op.input_dependencies, strict=True))
     return op if same else op._with_new_input_dependencies(inputs)
-
-
-def _is_zipped(op: Any) -> bool:
-    return isinstance(op, Zip) or any(_is_zipped(one) for one in op.input_dependencies)
 
 
 def _left(table: Any, rows: Rows) -> Any:

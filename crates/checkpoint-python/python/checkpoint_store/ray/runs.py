@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from checkpoint_store import _native
-from checkpoint_store.errors import BadDataError, CheckpointError
+from checkpoint_store.errors import BadDataError, CheckpointError, ConflictError
 from checkpoint_store.ray.parts import read_parts
 from checkpoint_store.ray.rows import Rows
 from checkpoint_store.ray.tally import Tally
@@ -51,14 +51,15 @@ class Run:
         self._attempt: _native.ClusterAttempt | None = None
         self._datasink: Any = None
         self._is_running = False
+        self._writes: list[str] | None = None
+        #: The thread that plans and runs it.
+        self._leader = threading.current_thread()
         self._ids_ref: Any = None
         self._tally: Tally | None = None
         #: The plan as a round of Ray's optimizer finds it.
         self.dag: str | None = None
         #: Whether the plan leaves out the rows that are done.
         self.is_filtered = False
-        #: Whether sources are put side by side, so that each has all IDs.
-        self.is_zipped = False
 
     def plans(self, datasink: Any) -> bool:
         """Whether the execution that is being planned has its attempt: a plan may be looked at more than once."""
@@ -72,10 +73,16 @@ class Run:
             CheckpointError: Of the kinds of the store: in use, changed, damaged, not reachable.
         """
         if self._is_running:
+            if self._leader is not threading.current_thread() and self._leader.is_alive():
+                raise ConflictError(
+                    f"another thread runs the job of this configuration: url={self.settings.checkpoint_url}\nhint: "
+                    "wait for it; one checkpoint is for one job and one output"
+                )
             # The executor tells of every end but that of a program that let go of it.
             logger.warning("the execution before is given up: %s", self.settings.checkpoint_url)
         self.end("interrupted" if self._is_running else "failed")
         self._end_others()
+        self._leader = threading.current_thread()
         text = json.dumps(options) if options else None
         parts = read_parts(job["checkpoint"], options)
         attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type, parts)
@@ -124,15 +131,19 @@ class Run:
         """Writes down whose tasks are this attempt's, before the first of them starts."""
         if self._attempt is not None:
             self._attempt.name_writes(writes)
-            self._is_running = True
+            self._is_running, self._writes = True, writes
+
+    def is_of(self, writes: list[str]) -> bool:
+        """Whether an execution with these writes is this one."""
+        return self._writes == writes
 
     def succeed(self) -> None:
         """Ends the job: all rows are done, and no task is in flight."""
         attempt, self._attempt = self._attempt, None
-        left_out, is_zipped = self._tally.totals() if self._tally is not None else [], self.is_zipped
+        left_out = self._tally.most() if self._tally is not None else 0
         self._forget()
         if attempt is not None:
-            _check_left_out(attempt, max(left_out, default=0) if is_zipped else sum(left_out))
+            _check_left_out(attempt, left_out)
             rows = attempt.finish(not self.settings.delete_on_success)
             logger.info("the job is complete: %d rows: %s", rows, self.settings.checkpoint_url)
 
@@ -149,7 +160,7 @@ class Run:
     def _forget(self) -> None:
         self.attempt = None
         self._datasink, self._is_running, self._ids_ref, self.dag, self.is_complete = None, False, None, None, False
-        self.is_filtered, self.is_zipped, self._tally = False, False, None
+        self.is_filtered, self._tally, self._writes = False, None, None
 
 
 def _check_left_out(attempt: _native.ClusterAttempt, left_out: int) -> None:

@@ -15,7 +15,8 @@ class Settings:
 
     id_column: str
     checkpoint_url: str
-    storage_options: Options | None
+    #: May hold secrets, so it is never shown.
+    storage_options: Options | None = field(repr=False)
     delete_on_success: bool = True
     output: str | None = None
     job_version: str | None = None

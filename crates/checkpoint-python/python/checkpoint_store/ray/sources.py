@@ -101,26 +101,37 @@ def _files_of(leaf: Any, options: Options | None, row_hash: bool) -> list[dict[s
     else:
         return None
     endings = tuple("." + ending for ending in known or ())
-    files: dict[str, Known] = {}
     try:
-        for path in paths:
-            url, found = locate(path, filesystem, options)
-            handler = StoreHandler(url.partition("://")[0], found)
-            place = handler.normalize_path(unwrap(url))
-            spelled = unwrap(path).rstrip("/") if row_hash else place
-            below = _below(handler.store, place, endings)
-            files.update((spelled + name.removeprefix(place), known) for name, known in below.items())
+        files = _listed([str(path) for path in paths], filesystem, options, endings, row_hash)
     except InvalidConfigError:
         # Its store cannot be told, and Ray reads it all the same.
         return None
     return [{"path": path, "size": size, "version": _version(at, etag)} for path, (size, at, etag) in files.items()]
 
 
-def _below(store: Filesystem, path: str, endings: tuple[str, ...]) -> dict[str, Known]:
-    one = store.stat(path)
-    if one is not None:
-        return {path: one}
+def _listed(
+    paths: list[str], filesystem: Any, options: Options | None, endings: tuple[str, ...], row_hash: bool
+) -> dict[str, Known]:
+    """The files at paths and below them, each store asked for all of its paths at once."""
+    stores: dict[str, tuple[StoreHandler, list[tuple[str, str]]]] = {}
+    for path in paths:
+        url, found = locate(path, filesystem, options)
+        scheme = url.partition("://")[0]
+        if scheme not in stores:
+            stores[scheme] = StoreHandler(scheme, found), []
+        handler, places = stores[scheme]
+        place = handler.normalize_path(unwrap(url))
+        places.append((place, unwrap(path).rstrip("/") if row_hash else place))
+    files: dict[str, Known] = {}
+    for handler, places in stores.values():
+        infos = handler.store.info_many([place for place, _ in places])
+        for (place, spelled), (_, one) in zip(places, infos, strict=True):
+            below = {place: one} if one is not None else _below(handler.store, place, endings)
+            files.update((spelled + name.removeprefix(place), file) for name, file in below.items())
+    return files
 
+
+def _below(store: Filesystem, path: str, endings: tuple[str, ...]) -> dict[str, Known]:
     def is_read(name: str) -> bool:
         return not name.startswith((".", "_")) and name.endswith(endings or "")
 
