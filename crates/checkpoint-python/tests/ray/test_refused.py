@@ -30,6 +30,7 @@ STEPS = {
     "aggregate": lambda job: job.read().groupby("id").sum("id"),
     "repartition by key": lambda job: job.read().repartition(2, keys=["id"]),
     "union": lambda job: job.read().union(ray.data.from_items([{"key": 1}])),
+    "union of numbers and text": lambda job: job.read().union(ray.data.from_items([{"id": "a"}])),
     "zip of the same IDs": lambda job: job.read().zip(job.read().map_batches(lambda rows: rows)),
     "zip": lambda job: job.read().zip(ray.data.from_items([{"key": one} for one in range(100)])),
     "missing": lambda job: ray.data.from_items([{"key": 1}]),

@@ -12,7 +12,7 @@ from ray.data.datasource.file_datasink import _FileDatasink
 from checkpoint_store.arrow import StoreHandler
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray.filesystems import unwrap
-from checkpoint_store.ray.sources import leaves_of, names_of
+from checkpoint_store.ray.sources import arrow_schema, id_kind, leaves_of, names_of
 
 if TYPE_CHECKING:
     from checkpoint_store.ray.settings import Settings
@@ -117,6 +117,15 @@ def _check_ids(dag: Any, id_column: str) -> None:
                 "the ID must come with the rows, since those that are done are left out right behind the read; without "
                 "a key of your own, read with include_row_hash=True and use 'row_hash'",
             )
+    kinds = {
+        id_kind(schema.field(id_column).type) for schema in map(arrow_schema, leaves_of(dag)) if schema is not None
+    }
+    if len(kinds) > 1:
+        raise _refused(
+            f"the sources have IDs of different kinds, which cannot be compared: column={id_column!r} "
+            f"kinds={', '.join(sorted(kinds))}",
+            "cast them to one type before they are written for this job, or run a job for each source",
+        )
     names = names_of(dag.input_dependencies[0])
     if names is not None and id_column not in names:
         raise _refused(

@@ -42,6 +42,19 @@ def arrow_schema(leaf: Any) -> pa.Schema | None:
         return None
 
 
+def id_kind(kind: pa.DataType) -> str:
+    """What compares with what: integers of all widths, texts and binaries of all layouts, and else the type itself."""
+    if pa.types.is_dictionary(kind):
+        return id_kind(kind.value_type)
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return "binary"
+    return "binary" if pa.types.is_fixed_size_binary(kind) and not isinstance(kind, pa.BaseExtensionType) else str(kind)
+
+
 def names_of(leaf: Any) -> list[str] | None:
     """The columns of a source, where they are known without reading it."""
     schema = leaf.infer_schema()
@@ -49,7 +62,7 @@ def names_of(leaf: Any) -> list[str] | None:
 
 
 def schema_of(leaves: list[Any]) -> pa.Schema | None:
-    """The schema of the first source; none where it is not known, or others have another."""
+    """The schema of the first source; none where that of one is not known."""
     schemas = [arrow_schema(leaf) for leaf in leaves]
     return schemas[0] if schemas and all(schema is not None for schema in schemas) else None
 
