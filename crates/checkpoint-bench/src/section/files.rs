@@ -100,7 +100,7 @@ pub(super) fn write(dir: &Path, shape: Shape, amount: Amount) -> Result<u64> {
     write_from(dir, shape, amount, 0)
 }
 
-/// As [`write`], with rows whose numbers begin at another one.
+/// As [`write()`], with rows whose numbers begin at another one.
 pub(super) fn write_from(dir: &Path, shape: Shape, amount: Amount, start: u64) -> Result<u64> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
