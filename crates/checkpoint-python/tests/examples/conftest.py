@@ -1,4 +1,4 @@
-"""A cluster of several nodes, for all examples that need one."""
+"""A cluster of several nodes, for all examples of a module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from processes import Nodes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     nodes = Nodes()
     yield nodes

@@ -40,11 +40,23 @@ def wait_until(holds: Callable[[], Any], what: str) -> Any:
     return found
 
 
+def patiently(start: Callable[[], Any]) -> Any:
+    """Starts a node. Ray gives it half a minute, which is short on a machine that is busy."""
+    for _ in range(2):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+    return start()
+
+
 class Nodes:
     """A head and two more nodes, each with one processor. The head's processor is the first that a driver uses."""
 
     def __init__(self) -> None:
-        self.cluster = Cluster(initialize_head=True, head_node_args={**NODE, "_system_config": HEALTH})
+        head = {**NODE, "_system_config": HEALTH}
+        self.cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.fill()
 
     @property
@@ -54,7 +66,7 @@ class Nodes:
     def fill(self) -> None:
         """Starts nodes in the place of those that were lost."""
         while len(self.cluster.worker_nodes) < 2:
-            self.cluster.add_node(**NODE)
+            patiently(lambda: self.cluster.add_node(**NODE))
 
     def others(self) -> dict[str, Any]:
         """The nodes besides the head, by their IDs."""

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 import ray
 import s3fs
-from processes import NODE
+from processes import NODE, patiently
 from ray.cluster_utils import Cluster
 from ray.data import DataContext
 
@@ -36,7 +36,7 @@ def shared(request, tmp_path):
 @pytest.fixture(scope="module")
 def wide_cluster():
     """One where plain Ray's two pools of filters leave processors for tasks."""
-    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 8})
+    cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 8}))
     yield cluster.address
     cluster.shutdown()
 
