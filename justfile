@@ -75,14 +75,15 @@ soak: soak-python
 soak-python:
     CKPT_KILLS=50 scripts/test-python -k kill
 
-# What can be published packs and builds by itself. In a directory of its own each time: cargo keeps what it unpacked of a
-# package by the directory and the version alone, and would build the next one against the sources of the one before.
+# What can be published on its own packs and builds by itself; the Python package is built by its tests. In a directory of
+# its own each time: cargo keeps what it unpacked of a package by the directory and the version alone, and would build the
+# next one against the sources of the one before.
 package:
     mkdir -p "${CARGO_TARGET_DIR:-target}"; \
     fresh=$(mktemp -d "${CARGO_TARGET_DIR:-target}/package.XXXXXX"); \
     trap 'rm -rf "$fresh"' EXIT; \
     cargo package --workspace --exclude checkpoint-cli --exclude checkpoint-testkit --exclude checkpoint-tests \
-        --exclude checkpoint-bench --allow-dirty --target-dir "$fresh"
+        --exclude checkpoint-bench --exclude checkpoint-python --allow-dirty --target-dir "$fresh"
 
 # DataFusion over `cos://`, in a workspace of its own: a long build, outside of CI's path.
 example-datafusion:
