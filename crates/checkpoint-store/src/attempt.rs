@@ -1,7 +1,7 @@
 //! An attempt: the one owner of a checkpoint, from taking the lease to the end of the job.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Schema;
@@ -69,6 +69,8 @@ pub struct Attempt {
     ready: Ready,
     progress: Mutex<Progress>,
     served: Served,
+    /// How the IDs of its first task compare, for a job that has recorded none before.
+    id_class: OnceLock<String>,
 }
 
 /// An attempt that lacks only its lease.
@@ -104,7 +106,8 @@ impl Attempt {
     pub(crate) fn new(lease: Lease, mut ready: Ready) -> Self {
         let data_files = std::mem::take(&mut ready.data_files);
         let served = Served::new(ready.checkpoint.storage.clone(), ready.checkpoint.runtime.clone());
-        Self { lease, ready, progress: Mutex::new(Progress { data_files, ..Progress::default() }), served }
+        let progress = Mutex::new(Progress { data_files, ..Progress::default() });
+        Self { lease, ready, progress, served, id_class: OnceLock::new() }
     }
 
     /// The job's ID.
@@ -224,12 +227,14 @@ impl Attempt {
     pub fn record_unique(&self, task: &TaskName, ids: UniqueIds, plan: TaskPlan) -> Result<TaskRecord> {
         self.check_names(task, &plan)?;
         let ids = ids.into_column()?;
-        if let Some(class) = self.ready.fingerprint.known_class()
-            && ids.class().to_string() != class
-        {
+        let class = ids.class().to_string();
+        let of_job = match self.ready.fingerprint.known_class() {
+            Some(class) => class,
+            None => self.id_class.get_or_init(|| class.clone()),
+        };
+        if class != of_job {
             return Err(Error::bad_data(format!(
-                "the IDs of a task are of another type than the job's: job={class} task={}",
-                ids.class()
+                "the IDs of a task are of another type than the job's: job={of_job} task={class}"
             )));
         }
         if let Some(row) = self.ready.ids.contains(ids.array())?.iter().position(|done| done == Some(true)) {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from checkpoint_store.errors import InvalidConfigError
 
 
-def as_json(storage_options: dict[str, dict[str, Any]] | None) -> str | None:
+def as_json(storage_options: Mapping[str, Mapping[str, Any]] | None) -> str | None:
     """Options by protocol, as the native part takes them.
 
     Raises:
@@ -17,8 +18,10 @@ def as_json(storage_options: dict[str, dict[str, Any]] | None) -> str | None:
     """
     if not storage_options:
         return None
+    if not isinstance(storage_options, Mapping):
+        raise InvalidConfigError("storage options are given by protocol: {protocol: {option: value}}")
     for protocol, options in storage_options.items():
-        if not isinstance(options, dict):
+        if not isinstance(options, Mapping):
             raise InvalidConfigError(f"storage options are given by protocol: {{{protocol!r}: {{option: value}}}}")
         for name, value in options.items():
             try:
@@ -27,4 +30,5 @@ def as_json(storage_options: dict[str, dict[str, Any]] | None) -> str | None:
                 kind = type(value).__name__
                 message = f"the option {name!r} of {protocol!r} is no plain value: it is of the type {kind}"
                 raise InvalidConfigError(message) from None
-    return json.dumps(storage_options, default=os.fspath)
+    given = {protocol: dict(options) for protocol, options in storage_options.items()}
+    return json.dumps(given, default=os.fspath)

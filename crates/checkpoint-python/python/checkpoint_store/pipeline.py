@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from checkpoint_store import _native
+from checkpoint_store import _native, _options
 from checkpoint_store.batches import FORMATS
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.progress import Progress
@@ -81,7 +80,7 @@ class Pipeline:
             "output": os.fspath(output),
             "checkpoint": os.fspath(checkpoint),
             "id_column": id_column,
-            "storage_options": None if storage_options is None else json.dumps(storage_options),
+            "storage_options": _options.as_json(storage_options),
             "input_format": input_format,
             "output_format": output_format,
             "workers": None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from checkpoint_store import _native
+from checkpoint_store import _native, _options
 from checkpoint_store.attempt import Attempt
 from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ids import IdSet
@@ -58,7 +57,7 @@ class CheckpointStore:
         }
         self._native = _native.Store(
             self._path,
-            None if storage_options is None else json.dumps(storage_options),
+            _options.as_json(storage_options),
             lease,
             assume_exclusive=assume_exclusive,
             trust_process=trust_process,

@@ -14,13 +14,15 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import ray
 from pyarrow import fs
-from ray.data import DataContext
+from ray.data import DataContext, Dataset
+from ray.data.expressions import col
 
 from checkpoint_store import build_checkpoint_filesystem
 from checkpoint_store.errors import ConflictError
@@ -165,6 +167,20 @@ def step(table: pa.Table, events: Events) -> pa.Table:
     return table
 
 
+def odd(row: dict[str, Any]) -> bool:
+    return int(row["id"].rpartition("-")[2]) % 2 == 1
+
+
+#: What comes after that step. All but one keep every row.
+OPERATIONS: dict[str, Callable[[Dataset], Dataset]] = {
+    "map": lambda data: data.map(lambda row: {**row, "n": 1}),
+    "map_batches": lambda data: data.map_batches(lambda batch: {**batch, "n": batch["id"]}),
+    "filter": lambda data: data.filter(odd),
+    "flat_map": lambda data: data.flat_map(lambda row: [row]),
+    "with_column": lambda data: data.with_column("n", col("id")),
+}
+
+
 def main(job: dict[str, Any]) -> None:
     events = Events(job["events"], job["at"], job["action"], job["spared"])
     ray.init(address=job["address"], log_to_driver=False, logging_level=logging.ERROR)
@@ -187,7 +203,8 @@ def main(job: dict[str, Any]) -> None:
     filesystem = build_checkpoint_filesystem(job["input"], options)
     data = ray.data.read_parquet(source, filesystem=filesystem, override_num_blocks=job["blocks"])
     data = data.map_batches(functools.partial(step, events=events), batch_size=10, batch_format="pyarrow")
-    data.write_parquet(output, filesystem=filesystem)
+    data = OPERATIONS[job["operation"]](data)
+    getattr(data, f"write_{job['form']}")(output, filesystem=filesystem)
     events.add("end")
     ray.shutdown()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driver import OPERATIONS
 from processes import Launch, Nodes, raylet_of, wait_until
 
 #: How often a driver is killed.
@@ -59,13 +61,19 @@ def on_disk(nodes: Nodes, tmp_path: Path) -> Iterator[Launch]:
 def test_a_driver_that_is_killed_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
     print(f"CKPT_SEED={SEED}")
     dice = random.Random(SEED)
-    kills = jobs = 0
-    while kills < KILLS or jobs == 0:
-        jobs += 1
-        launch = Launch(nodes, tmp_path / f"job-{jobs}", f"s3://{s3_store.new_root()}/job", s3_store.storage_options)
+    kinds = [(operation, form) for operation in OPERATIONS for form in ("parquet", "json", "csv")]
+    dice.shuffle(kinds)
+    kills = 0
+    # A soak goes through all of them.
+    for number, (operation, form) in enumerate(itertools.cycle(kinds)):
+        if kills >= KILLS and number >= (len(kinds) if ALL else 1):
+            break
+        root = f"s3://{s3_store.new_root()}/job"
+        launch = Launch(nodes, tmp_path / f"job-{number}", root, s3_store.storage_options, operation, form)
         launch.keep = dice.random() < 0.5
+        print(f"job {number}: {operation}, {form}, {'keeps' if launch.keep else 'deletes'} its checkpoint")
         try:
-            while kills < KILLS:
+            for _ in range(min(4, KILLS)):
                 child = launch.start()
                 count, pause = dice.randrange(1, 50), dice.random() * 0.5
                 wait_until(

@@ -10,7 +10,8 @@ import pytest
 import ray
 from ray.data import DataContext
 
-from checkpoint_store.ray import checkpoint_config, remaining_inputs
+from checkpoint_store.errors import InvalidConfigError
+from checkpoint_store.ray import checkpoint_config, read_parquet, remaining_inputs
 from jobs import fails_on
 
 
@@ -54,6 +55,9 @@ def test_files_and_row_groups_that_are_done_are_left_out(job, row_hash):
     job_done.write_parquet(job.output)
     job.holds_once(range(300))
     assert remaining_inputs(job.input, job.checkpoint) == []
+    assert remaining_inputs([], job.checkpoint) == []
+    with pytest.raises(InvalidConfigError, match="nothing is left to do"):
+        read_parquet([])
 
 
 def test_of_texts_every_file_remains(job):

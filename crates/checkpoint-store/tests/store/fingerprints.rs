@@ -1,7 +1,10 @@
 //! What must not change between attempts, and which recorded fingerprint holds.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
 use checkpoint_store::{
-    Attempt, AttemptState, Begin, BeginOptions, Error, ErrorKind, Fingerprint, InputFile, ParquetIds,
+    Attempt, AttemptState, Begin, BeginOptions, Error, ErrorKind, Fingerprint, InputFile, ParquetIds, TaskPlan,
 };
 
 use crate::small_job::{World, attempt, column, fingerprint, kind, left, parquet, write_task};
@@ -138,4 +141,18 @@ async fn a_wrong_column_over_records_of_ray_can_be_put_right() {
     attempt.finish(true).await.expect("ends");
     assert!(world.verify().await.ok);
     world.holds_once(&[1, 2, 3]).await;
+}
+
+#[tokio::test]
+async fn a_job_that_does_not_know_its_ids_yet_takes_those_of_its_first_task_and_no_others() {
+    let world = World::new(true);
+    let unknown = Fingerprint { id_class: String::new(), id_type: String::new(), ..fingerprint(&world.output) };
+    let attempt = attempt(begin(&world, unknown, BeginOptions::default()).await);
+    let strings: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    write_task(&attempt, &[1]).await.expect("the first");
+    let name = attempt.next_task();
+    let refused = attempt.record(&name, &strings, TaskPlan::new(Vec::new())).map(drop).expect_err("of another type");
+    assert_eq!(refused.kind(), ErrorKind::BadData, "{refused}");
+    assert!(refused.to_string().contains("job=integer task=text"), "{refused}");
+    write_task(&attempt, &[2]).await.expect("one more of the first's type");
 }

@@ -7,6 +7,7 @@ from typing import Any
 import ray.data
 
 from checkpoint_store.arrow import build, to_pyarrow
+from checkpoint_store.errors import InvalidConfigError
 from checkpoint_store.ray.context import DatasetContext
 from checkpoint_store.ray.filesystems import Options, is_url, unwrap
 
@@ -27,8 +28,15 @@ def read_parquet(
         storage_options: Options by protocol. Where none are given, those of ``DatasetContext``.
         include_row_hash: Adds the column ``row_hash``: an ID for rows without a key of their own.
         options: All else that Ray's function takes.
+
+    Raises:
+        InvalidConfigError: No paths are given.
     """
     given = [paths] if isinstance(paths, str) else list(paths)
+    if not given:
+        raise InvalidConfigError(
+            "no paths are given\nhint: where they are those of remaining_inputs(), nothing is left to do"
+        )
     found = _filesystem(given[0], filesystem, storage_options)
     # With a scheme Ray would look for a filesystem of its own first.
     inside = given if found is None else [unwrap(path) for path in given]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING, Any
 
 import ray
 
-from checkpoint_store import _native
+from checkpoint_store import _native, _options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +35,7 @@ def read_parts(
     if len(others) < 2:
         return None
     processors = int(sum(node["Resources"]["CPU"] for node in others))
-    text = json.dumps(options) if options else None
+    text = _options.as_json(options)
 
     def read(parts: list[str]) -> list[bytes | None]:
         task = ray.remote(max_retries=3)(_read)

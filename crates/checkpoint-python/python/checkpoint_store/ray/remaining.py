@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ from checkpoint_store.store import CheckpointStore
 if TYPE_CHECKING:
     from checkpoint_store.ids import IdSet
     from checkpoint_store.ray.filesystems import Options
+
+
+#: Footers that are read at the same time.
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,8 @@ def remaining_inputs(
         CheckpointError: The checkpoint cannot be read.
     """
     given = [paths] if isinstance(paths, str) else list(paths)
+    if not given:
+        return []
     options = storage_options or DatasetContext.get_current().storage_options
     source = to_pyarrow(filesystem) if filesystem is not None else build(given[0], options)
     store = CheckpointStore(checkpoint, options)
@@ -65,7 +72,8 @@ def remaining_inputs(
         ids, id_column = store.id_set(), store.status().id_column
     except NoCheckpointError:
         ids, id_column = None, None
-    left = (_left(source, path, ids, id_column) for path in _files(source, given))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        left = list(pool.map(lambda path: _left(source, path, ids, id_column), _files(source, given)))
     return [file for file in left if file.row_groups]
 
 

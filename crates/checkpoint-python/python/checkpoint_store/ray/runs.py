@@ -10,7 +10,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from checkpoint_store import _native
+from checkpoint_store import _native, _options
 from checkpoint_store.errors import BadDataError, CheckpointError, ConflictError
 from checkpoint_store.ray.parts import read_parts
 from checkpoint_store.ray.rows import Rows
@@ -83,7 +83,7 @@ class Run:
         self.end("interrupted" if self._is_running else "failed")
         self._end_others()
         self._leader = threading.current_thread()
-        text = json.dumps(options) if options else None
+        text = _options.as_json(options)
         parts = read_parts(job["checkpoint"], options)
         attempt, rows = _native.ClusterAttempt.begin(json.dumps(job), text, id_type, parts)
         self._attempt, self._datasink, self.rows = attempt, datasink, rows
