@@ -206,13 +206,6 @@ impl ClusterAttempt {
         .map_err(|e| store_raised(py, &e))
     }
 
-    /// Raises where this process owns the checkpoint no more.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.check_process(py)?;
-        wait(py, async { self.attempt.lock().await.as_ref().map_or_else(|| Err(ended()), Attempt::check_lease) })?
-            .map_err(|e| store_raised(py, &e))
-    }
-
     /// Ends the attempt without ending the job: `failed` or `interrupted`. Does nothing where it has ended.
     fn end(&self, py: Python<'_>, state: &str) -> PyResult<()> {
         self.check_process(py)?;

@@ -38,6 +38,16 @@ print(store.read("place/name").decode(), _native.__version__)
 """
     said = subprocess.check_output([python, "-c", code], env=bare, cwd=tmp_path, text=True)
     assert said.split() == ["bytes", checkpoint_store.__version__]
+    for needs, what in [
+        ("Ray Data", "import checkpoint_store.ray"),
+        ("pyarrow", "checkpoint_store.build_checkpoint_filesystem('memory://x')"),
+        ("fsspec", "checkpoint_store.CheckpointFileSystem"),
+    ]:
+        code = f"import checkpoint_store\n{what}"
+        failed = subprocess.run([python, "-c", code], env=bare, cwd=tmp_path, text=True, capture_output=True)
+        last = failed.stderr.splitlines()[-1]
+        assert last.startswith(("ImportError: ", "ModuleNotFoundError: ")), failed.stderr
+        assert f"needs {needs}" in last and "pip install" in last, last
 
 
 def test_the_wheel_is_for_every_python_from_the_oldest_on_and_is_typed(wheel):

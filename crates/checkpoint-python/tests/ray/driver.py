@@ -33,8 +33,9 @@ from checkpoint_store.ray.handlers import CheckpointHandler, OutputHandler
 class Events:
     """What happened, in a file that all processes of a machine add to; and what is to happen at one of them, once."""
 
-    def __init__(self, path: str, at: str | None, action: str | None, spared: str) -> None:
-        self.path, self.at, self.action, self.spared = path, at, action, spared
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.path, self.at, self.action = job["events"], job["at"], job["action"]
+        self.turn, self.spared = job["turn"], job["spared"]
 
     @property
     def node(self) -> str:
@@ -47,17 +48,17 @@ class Events:
         os.close(file)
 
     def reach(self, point: str) -> None:
-        """Adds an event, and does what is asked for there: the third that comes by does, nobody after it, and nobody on
-        the node that is spared."""
+        """Adds an event, and does what is asked for there: the one whose turn it is does, nobody after it, and nobody
+        on the node that is spared."""
         self.add(point)
         if point != self.at or self.node == self.spared:
             return
-        for turn in range(3):
+        for turn in range(1, self.turn + 1):
             try:
                 os.close(os.open(f"{self.path}.{turn}", os.O_CREAT | os.O_EXCL))
             except FileExistsError:
                 continue
-            if turn == 2:
+            if turn == self.turn:
                 self.act()
             return
 
@@ -182,7 +183,7 @@ OPERATIONS: dict[str, Callable[[Dataset], Dataset]] = {
 
 
 def main(job: dict[str, Any]) -> None:
-    events = Events(job["events"], job["at"], job["action"], job["spared"])
+    events = Events(job)
     ray.init(address=job["address"], log_to_driver=False, logging_level=logging.ERROR)
     context = DataContext.get_current()
     context.enable_progress_bars = False

@@ -141,6 +141,11 @@ class Child(Driver):
     def names(self) -> list[str]:
         return [event.what for event in self.events()]
 
+    def add(self, what: str) -> None:
+        """Adds an event of the test's own."""
+        with self.events_path.open("a") as events:
+            events.write(f"{what} {os.getpid()} -\n")
+
     def wait_for(self, what: str) -> Event:
         """The event of this name; an error where the driver ends without it."""
 
@@ -189,13 +194,14 @@ class Launch:
     def _open(self, url: str) -> tuple[fs.FileSystem, str]:
         return build_checkpoint_filesystem(url, self.options), url.partition("://")[2]
 
-    def start(self, at: str | None = None, action: str | None = None) -> Child:
+    def start(self, at: str | None = None, action: str | None = None, turn: int = 3) -> Child:
+        """A driver, and what befalls one of its workers at a point, when some have come by."""
         folder = self.folder / f"driver-{next(self._numbers)}"
         folder.mkdir(parents=True)
         child = Child(
             folder, address=self.nodes.address, input=self.input, output=self.output, checkpoint=self.checkpoint,
             options=self.options, operation=self.operation, form=self.form,
-            blocks=12, keep=self.keep, at=at, action=action, spared=self.nodes.cluster.head_node.node_id,
+            blocks=12, keep=self.keep, at=at, action=action, turn=turn, spared=self.nodes.cluster.head_node.node_id,
         )  # fmt: skip
         self._children.append(child)
         return child

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from driver import OPERATIONS
-from processes import Launch, Nodes, raylet_of, wait_until
+from processes import Child, Launch, Nodes, raylet_of, wait_until
 
-#: How often a driver is killed.
+#: How often jobs are struck.
 KILLS = int(os.environ.get("CKPT_KILLS", "3"))
 #: A soak has all places and points; else the cases that have shown the most, each with another place or point.
 ALL = KILLS >= 50
@@ -58,15 +58,16 @@ def on_disk(nodes: Nodes, tmp_path: Path) -> Iterator[Launch]:
     launch.stop()
 
 
-def test_a_driver_that_is_killed_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
+def test_struck_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
+    """Whatever it does to its rows and whatever files it writes: a soak goes through all operations and formats."""
     print(f"CKPT_SEED={SEED}")
     dice = random.Random(SEED)
     kinds = [(operation, form) for operation in OPERATIONS for form in ("parquet", "json", "csv")]
     dice.shuffle(kinds)
-    kills = 0
-    # A soak goes through all of them.
+    faults = itertools.cycle(dice.sample(FAULTS, k=len(FAULTS)))
+    struck = 0
     for number, (operation, form) in enumerate(itertools.cycle(kinds)):
-        if kills >= KILLS and number >= (len(kinds) if ALL else 1):
+        if struck >= KILLS and number >= (len(kinds) if ALL else 1):
             break
         root = f"s3://{s3_store.new_root()}/job"
         launch = Launch(nodes, tmp_path / f"job-{number}", root, s3_store.storage_options, operation, form)
@@ -74,19 +75,15 @@ def test_a_driver_that_is_killed_anywhere(nodes: Nodes, tmp_path: Path, s3_store
         print(f"job {number}: {operation}, {form}, {'keeps' if launch.keep else 'deletes'} its checkpoint")
         try:
             for _ in range(min(4, KILLS)):
-                child = launch.start()
-                count, pause = dice.randrange(1, 50), dice.random() * 0.5
-                wait_until(
-                    lambda: len(child.events()) >= count or child.process.poll() is not None,
-                    f"{count} events: {child.log()}",
-                )
-                time.sleep(pause)
-                if child.process.poll() is not None:
-                    assert child.process.returncode == 0, child.log()
+                fault = next(faults)
+                nodes.fill()
+                child = strike(launch, fault, dice)
+                is_struck = "struck" in child.names() or any(name.startswith("acting-") for name in child.names())
+                struck += is_struck
+                print(f"{struck}: {fault}, struck: {is_struck}, ended with {child.process.returncode}")
+                if child.process.returncode == 0:
                     break
-                child.kill()
-                kills += 1
-                print(f"kill {kills} after {count} events and {pause:.2f} s: {child.names()[-1:]}")
+                assert is_struck, child.log()
             else:
                 launch.run()
             launch.ends_right()
@@ -94,31 +91,42 @@ def test_a_driver_that_is_killed_anywhere(nodes: Nodes, tmp_path: Path, s3_store
             launch.stop()
 
 
-@pytest.mark.parametrize("loss", ["removed", "raylet"] if ALL else ["raylet"])
-def test_a_node_that_is_lost(nodes: Nodes, on_s3: Launch, loss: str) -> None:
-    child = on_s3.start()
-    others = nodes.others()
+#: What strikes a job. The driver and a node at any moment, a worker at any of its steps.
+FAULTS = ["driver", "driver", "node", "removed node", "kill", "memory error", "out of memory"]
 
-    def busy() -> Any:
-        assert child.process.poll() is None, child.log()
-        return [event for event in child.events() if event.what in ("pending", "data") and event.node in others]
 
-    node = others[wait_until(busy, "a task on another node than the head")[-1].node]
-    if loss == "removed":
-        nodes.forget(node)
-    else:
+def strike(launch: Launch, fault: str, dice: random.Random) -> Child:
+    """Runs a driver until a fault has ended it, or it has ended in spite of one."""
+    if fault in ("kill", "memory error", "out of memory"):
+        point = dice.choice(["batch", "pending", "data", "move", "moved"])
+        child = launch.start(point, fault, dice.randrange(1, 30 if point == "batch" else 8))
+        child.wait()
+        return child
+    child = launch.start()
+    count, pause = dice.randrange(1, 50), dice.random() * 0.5
+    wait_until(
+        lambda: len(child.events()) >= count or child.process.poll() is not None, f"{count} events: {child.log()}"
+    )
+    time.sleep(pause)
+    if child.process.poll() is not None:
+        return child
+    child.add("struck")
+    if fault == "driver":
+        child.kill()
+        return child
+    node = dice.choice(sorted(launch.nodes.others().items()))[1]
+    if fault == "node":
         os.kill(raylet_of(node), signal.SIGKILL)
-        nodes.forget(node)
-    if child.wait() != 0:
-        on_s3.run()
-    on_s3.ends_right()
+    launch.nodes.forget(node)
+    child.wait()
+    return child
 
 
 @pytest.mark.parametrize(
     ("place", "point"),
     [(place, point) for place in ("disk", "s3") for point in ("batch", "pending", "data", "move", "moved")]
     if ALL
-    else [("disk", "data"), ("s3", "move"), ("s3", "moved")],
+    else [("disk", "data"), ("s3", "moved")],
 )
 def test_a_worker_that_is_killed(request: Any, place: str, point: str) -> None:
     """Its task is tried again, when the first try may have written all of it."""
@@ -127,21 +135,6 @@ def test_a_worker_that_is_killed(request: Any, place: str, point: str) -> None:
     child.done()
     assert "acting-kill" in child.names()
     launch.ends_right()
-
-
-@pytest.mark.parametrize(
-    ("point", "action"),
-    [(point, action) for point in ("batch", "data") for action in ("memory error", "out of memory")]
-    if ALL
-    else [("data", "out of memory")],
-)
-def test_a_worker_that_is_out_of_memory(on_s3: Launch, point: str, action: str) -> None:
-    """It fails wherever it next needs some: in Python, in Ray, in the store's client."""
-    child = on_s3.start(point, action)
-    if child.wait() != 0:
-        on_s3.run()
-    assert f"acting-{action}" in child.names()
-    on_s3.ends_right()
 
 
 @pytest.mark.parametrize(

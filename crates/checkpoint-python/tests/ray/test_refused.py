@@ -9,12 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import ray
+from pyarrow import fs
 from ray.data import DataContext
 from ray.data.datasource import Datasink, FilenameProvider
 from ray.data.expressions import col
 
-from checkpoint_store.errors import BadDataError, InvalidConfigError
-from checkpoint_store.ray import checkpoint_config
+from checkpoint_store import build_checkpoint_filesystem
+from checkpoint_store.errors import BadDataError, ConflictError, InvalidConfigError
+from checkpoint_store.ray import checkpoint_config, write_parquet
 from jobs import fails_on
 
 # Workers do not find this module, so what it defines goes to them whole.
@@ -224,6 +226,21 @@ def test_settings_that_are_wrong_say_what_is_right(tmp_path, arguments, what):
     given = {"id_column": "id", "checkpoint_path": str(tmp_path / "c"), **arguments}
     with pytest.raises((InvalidConfigError, NotImplementedError), match=what):
         checkpoint_config(given.pop("id_column"), given.pop("checkpoint_path"), **given)
+
+
+def test_a_place_that_is_another_one_in_each_process_is_refused(job):
+    """As a local disk of each machine is. Here it is the memory of each process."""
+    job.put(range(10))
+    apart = f"memory://{Path(job.input).parent.name}"
+    DataContext.get_current().checkpoint_config = checkpoint_config("id", f"{apart}/checkpoint")
+    with pytest.raises(ConflictError, match=f"not every machine sees the same .*url={apart}/checkpoint"):
+        job.run()
+    job.configure()
+    with pytest.raises(ConflictError, match=f"not every machine sees the same .*url={apart}/output"):
+        write_parquet(job.read(), f"{apart}/output")
+    filesystem = build_checkpoint_filesystem(apart)
+    inside = fs.FileSelector(apart.partition("://")[2], recursive=True, allow_not_found=True)
+    assert filesystem.get_file_info(inside) == [] and job.files() == [], "nothing is left of the trial"
 
 
 def test_a_dataset_that_was_made_before_is_told(job, caplog):

@@ -134,7 +134,7 @@ def _begin(run: runs.Run, plan: Any, datasink: Any, settings: Settings) -> None:
         "append": settings.append,
     }
     try_place(settings.checkpoint_url, settings.storage_options, "_meta/preflight")
-    if not output.startswith("memory://"):
+    if settings.output is not None or isinstance(datasink, _FileDatasink):
         try_place(output, options, "_preflight")
     id_type = None if schema is None else pa.array([], schema.field(settings.id_column).type)
     run.plan(datasink, job, options, id_type)
