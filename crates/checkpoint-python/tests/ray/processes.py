@@ -218,7 +218,7 @@ class Launch:
 
     def written(self) -> list[str]:
         filesystem, path = self._open(self.output)
-        names = [name for name in self.files(self.output) if name.endswith(f".{self.form}")]
+        names = [name for name in self.files(self.output) if name.endswith(f".{self.form}") and name[0] != "_"]
         data = dataset([f"{path}/{name}" for name in names], filesystem=filesystem, format=self.form)
         return data.to_table(columns=["id"])["id"].to_pylist()
 
@@ -226,7 +226,8 @@ class Launch:
         """Each row is in the output once, and the checkpoint agrees: by its records, or by the mark that it left."""
         found = Counter(self.written())
         lost, doubled = sorted(self.wanted - set(found)), sorted(one for one, count in found.items() if count > 1)
-        assert (lost, doubled) == ([], []) and set(found) == self.wanted, self.files(self.output)
+        strange = sorted(set(found) - self.wanted, key=str)
+        assert (lost, doubled, strange) == ([], [], []), self.files(self.output)
         marks = [name for name in self.files(self.output) if name.startswith("_CHECKPOINT_COMPLETE-")]
         if self.keep:
             assert marks == []
