@@ -255,6 +255,7 @@ rgw data = {dir}/rgw
 rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
 rgw dns name = localhost
 rgw thread pool size = 64
+rgw dynamic resharding = false
 rgw enable ops log = false
 rgw enable usage log = false
 "
