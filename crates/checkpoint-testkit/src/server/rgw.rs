@@ -248,7 +248,7 @@ mon data = {dir}/mon/a
 osd data = {dir}/osd/0
 osd objectstore = {store}
 osd memory target = 939524096
-memstore device bytes = 2147483648
+memstore device bytes = 12884901888
 bluestore block size = 4294967296
 [client.rgw.a]
 rgw data = {dir}/rgw
