@@ -248,6 +248,7 @@ mon data = {dir}/mon/a
 osd data = {dir}/osd/0
 osd objectstore = {store}
 osd memory target = 939524096
+# What is overwritten or deleted stays for two hours. Where it is full, writes are not answered.
 memstore device bytes = 12884901888
 bluestore block size = 4294967296
 [client.rgw.a]
@@ -255,7 +256,6 @@ rgw data = {dir}/rgw
 rgw frontends = beast endpoint=127.0.0.1:{port} tcp_nodelay=1
 rgw dns name = localhost
 rgw thread pool size = 64
-rgw dynamic resharding = false
 rgw enable ops log = false
 rgw enable usage log = false
 "
