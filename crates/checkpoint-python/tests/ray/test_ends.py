@@ -8,8 +8,9 @@ import pytest
 import ray
 from ray.data import DataContext
 
-from checkpoint_store.errors import ConflictError
-from checkpoint_store.ray import checkpoint_config
+from checkpoint_store import CheckpointStore
+from checkpoint_store.errors import ConflictError, InvalidConfigError
+from checkpoint_store.ray import checkpoint_config, plugins
 from jobs import fails_on
 
 
@@ -60,5 +61,18 @@ def test_a_configuration_made_anew_goes_on_with_the_job(job):
         job.run(fails_on(39))
     DataContext.get_current().checkpoint_config = checkpoint_config("id", job.checkpoint)
     assert old is not DataContext.get_current().checkpoint_config
+    job.run()
+    job.holds_once(range(40))
+
+
+def test_a_run_that_cannot_start_gives_its_lease_back(job, monkeypatch):
+    job.put(range(40))
+    job.configure()
+    monkeypatch.setattr(plugins, "_writes_of", lambda executor: ["short"])
+    with pytest.raises(InvalidConfigError, match="short"):
+        job.run()
+    last = CheckpointStore(job.checkpoint).status().last_attempt
+    assert last is not None and last.state == "failed"
+    monkeypatch.undo()
     job.run()
     job.holds_once(range(40))

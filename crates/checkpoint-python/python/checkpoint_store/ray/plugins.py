@@ -65,14 +65,8 @@ class Callback(ExecutionCallback):
 
     def before_execution_starts(self, executor: Any) -> None:
         run = self._run(executor)
-        if run is None:
-            return
-        try:
+        if run is not None:
             run.start(_writes_of(executor))
-        except BaseException:
-            # Ray tells nobody of an execution that did not start.
-            run.end("failed")
-            raise
 
     def after_execution_succeeds(self, executor: Any) -> None:
         run = self._run(executor)

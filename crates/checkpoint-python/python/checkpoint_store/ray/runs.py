@@ -129,9 +129,15 @@ class Run:
 
     def start(self, writes: list[str]) -> None:
         """Writes down whose tasks are this attempt's, before the first of them starts."""
-        if self._attempt is not None:
+        if self._attempt is None:
+            return
+        try:
             self._attempt.name_writes(writes)
-            self._is_running, self._writes = True, writes
+        except BaseException:
+            # Ray tells nobody of an execution that did not start.
+            self.end("failed")
+            raise
+        self._is_running, self._writes = True, writes
 
     def is_of(self, writes: list[str]) -> bool:
         """Whether an execution with these writes is this one."""
