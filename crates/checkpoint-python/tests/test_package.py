@@ -3,6 +3,8 @@
 import pickle
 import subprocess
 import sys
+from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -58,6 +60,26 @@ def test_options_that_are_wrong_say_what_is_right():
         checkpoint_store.build_checkpoint_filesystem("cos://bucket/x", {"cos": {"sceret_id": "x"}})
     with pytest.raises(NotImplementedError, match="did you mean"):
         checkpoint_store.build_checkpoint_filesystem("coss://bucket/x")
+
+
+TAKERS = {
+    "filesystem": lambda options: checkpoint_store.build_checkpoint_filesystem("s3://bucket/x", options),
+    "store": lambda options: checkpoint_store.CheckpointStore("s3://bucket/x", options),
+    "pipeline": lambda options: checkpoint_store.Pipeline(
+        input="s3://bucket/in", output="s3://bucket/out", checkpoint="s3://bucket/x", id_column="id",
+        storage_options=options,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("take", TAKERS.values(), ids=TAKERS)
+def test_options_are_any_mapping_of_plain_values_and_paths(take):
+    take(MappingProxyType({"s3": MappingProxyType({"key": "k", "secret": Path("s")})}))
+    with pytest.raises(ValueError, match="'key' of 's3' is no plain value: it is of the type object"):
+        take({"s3": {"key": object()}})
+    for wrong in ({"key": "x"}, [("s3", {})]):
+        with pytest.raises(ValueError, match="by protocol"):
+            take(wrong)
 
 
 def test_a_filesystem_pickles_with_what_it_was_given(monkeypatch):

@@ -65,7 +65,7 @@ def test_struck_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
     kinds = [(operation, form) for operation in OPERATIONS for form in ("parquet", "json", "csv")]
     dice.shuffle(kinds)
     faults = itertools.cycle(dice.sample(FAULTS, k=len(FAULTS)))
-    struck = 0
+    struck, has_struck = 0, set()
     for number, (operation, form) in enumerate(itertools.cycle(kinds)):
         if struck >= KILLS and number >= (len(kinds) if ALL else 1):
             break
@@ -80,6 +80,7 @@ def test_struck_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
                 child = strike(launch, fault, dice)
                 is_struck = "struck" in child.names() or any(name.startswith("acting-") for name in child.names())
                 struck += is_struck
+                has_struck |= {fault} if is_struck else set()
                 print(f"{struck}: {fault}, struck: {is_struck}, ended with {child.process.returncode}")
                 if child.process.returncode == 0:
                     break
@@ -89,6 +90,7 @@ def test_struck_anywhere(nodes: Nodes, tmp_path: Path, s3_store: Any) -> None:
             launch.ends_right()
         finally:
             launch.stop()
+    assert has_struck == set(FAULTS) or not ALL, "a soak has each of them"
 
 
 #: What strikes a job. The driver and a node at any moment, a worker at any of its steps.
